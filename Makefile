@@ -1,0 +1,43 @@
+# `make profile` and `make test` do all their own set-up in .venv; they need Python 3.10 or newer and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: profile test lint unit docs bench clean
+.DEFAULT_GOAL := profile
+
+profile: $(VENV)/.ready  ## predict a bundled model and write a page with its chart
+	$(BIN)/rooflens predict llama-3.1-8b --gpu h100-sxm --batch 64 --prompt 512 --output 128 --html rooflens-report.html
+
+test: lint unit docs  ## everything that CI runs
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+docs: $(VENV)/.ready-dev  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+unit: $(VENV)/.ready-dev
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+bench: $(VENV)/.ready-dev  ## measure the speed claims, as ratios in one run
+	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Python 3.10 or newer is needed, $(PYTHON) is {v.major}.{v.minor}; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(PIP) --requirement requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache rooflens-report.html

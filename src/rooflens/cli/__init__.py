@@ -1,0 +1,76 @@
+"""The command line: a thin shell. Each command is a module, imported when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from rooflens.errors import RooflensError
+from rooflens.version import __version__
+
+COMMANDS = {
+    "predict": "Predict prefill and decode of a model on an accelerator.",
+    "model": "Print the facts of a model: parameters, layers, weight and KV bytes.",
+    "gpu": "List the accelerators, or print one with each number's source.",
+    "explain": "Explain the roofline model: a 30-second revision and a glossary.",
+    "place": "Put any FLOP and byte count under a roof.",
+}
+"""Commands with their one-line help, so that `--help` imports none of them."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """The names of the commands, in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command `cmd_name`, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"rooflens.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their help, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rooflens")
+def cli() -> None:
+    """What limits LLM inference on this machine: compute, memory, link or overhead; and by how much."""
+
+
+def main() -> None:
+    """Run the command line; exit status 2 for bad input, with one sentence and no traceback."""
+    try:
+        status = cli.main(prog_name="rooflens", standalone_mode=False)
+        sys.stdout.flush()
+    except RooflensError as error:
+        sys.exit(_fail(str(error)))
+    except click.ClickException as error:
+        sys.exit(_fail(_sentence(error)))
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _sentence(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    hint = f" (see '{context.command_path} --help')" if context is not None else ""
+    return " ".join(error.format_message().split()) + hint
+
+
+def _fail(text: str) -> int:
+    print(f"rooflens: {text}", file=sys.stderr)
+    return 2

@@ -1,0 +1,128 @@
+"""`rooflens predict`: prefill and decode of a model on an accelerator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rooflens.cli.options import dtype_options, dtypes, one_of
+from rooflens.cli.output import show, write_all
+from rooflens.core.profile import Profile
+from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, TrafficModel
+from rooflens.errors import InputError
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def _choice(kind: Any) -> click.Choice[str]:
+    return click.Choice([member.value for member in kind])
+
+
+@click.command("predict", help="Predict prefill and one decode step of MODEL, every kernel under its roof.")
+@click.argument("model")
+@click.option("--gpu", metavar="NAME|FILE", help="Accelerator: a name of `rooflens gpu`, or a TOML file.")
+@click.option("--batch", type=int, default=1, show_default=True, help="Sequences in the batch.")
+@click.option("--prompt", type=int, default=512, show_default=True, help="Prompt tokens of each sequence.")
+@click.option("--output", type=int, default=128, show_default=True, help="Output tokens; 1 has no decode phase.")
+@click.option("--context", type=int, help="Tokens cached before the decode step; prompt + output // 2 unless given.")
+@dtype_options
+@click.option("--attention-flops", type=_choice(AttentionFlops), default="causal", show_default=True,
+              help="Count the pairs that a causal mask keeps, or all of them.")  # fmt: skip
+@click.option("--logits", type=_choice(Logits), default="last", show_default=True,
+              help="Run the output head for the last token of each prompt, or for all.")  # fmt: skip
+@click.option("--traffic", type=_choice(TrafficModel), default="fused", show_default=True,
+              help="Charge weights alone, fused kernels, or every framework op.")  # fmt: skip
+@click.option("--fusion", type=_choice(Fusion), default="engine", show_default=True,
+              help="Projections as serving engines run them, or one by one.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")
+@click.option("--csv", "as_csv", is_flag=True, help="Write the kernels as CSV to standard output.")
+@click.option("--explain", is_flag=True, help="Print how each number came about, as formulas with numbers.")
+@click.option("--html", type=_FILE, help="Write a page with the interactive chart, readable offline.")
+@click.option("--svg", type=_FILE, help="Write the roofline chart as SVG.")
+@click.option("--png", type=_FILE, help="Write the roofline chart as PNG.")
+@click.option("--pdf", type=_FILE, help="Write the roofline chart as PDF.")
+@click.option("--dark", is_flag=True, help="Draw SVG, PNG and PDF on a dark ground.")
+def command(
+    model: str,
+    gpu: str | None,
+    batch: int,
+    prompt: int,
+    output: int,
+    context: int | None,
+    as_json: bool,
+    as_csv: bool,
+    explain: bool,
+    dark: bool,
+    **rest: Any,
+) -> None:
+    """Predict, then print and write what was asked for."""
+    one_of(json=as_json, csv=as_csv, explain=explain)
+    if gpu is None:
+        raise InputError("no accelerator is named; pass --gpu NAME (`rooflens gpu` lists them) or --gpu ./my-card.toml")
+    from rooflens.api import predict
+
+    names = ("dtype", "weights_dtype", "kv_dtype", "precision")
+    profile = predict(
+        model,
+        gpu,
+        batch=batch,
+        prompt=prompt,
+        output=output,
+        context=context,
+        precision=dtypes(*(rest[name] for name in names)),
+        conventions=_conventions(rest),
+    )
+    files = _files(profile, dark, {kind: rest[kind] for kind in ("html", "svg", "png", "pdf") if rest[kind]})
+    text = _text(profile, as_json, as_csv, explain)
+    write_all(files)
+    if text is None:
+        from rooflens.render.table import profile_table
+
+        show(profile_table(profile))
+    else:
+        click.echo(text, nl=False)
+
+
+def _conventions(rest: dict[str, Any]) -> Conventions:
+    return Conventions(
+        AttentionFlops(rest["attention_flops"]),
+        Logits(rest["logits"]),
+        TrafficModel(rest["traffic"]),
+        Fusion(rest["fusion"]),
+    )
+
+
+def _text(profile: Profile, as_json: bool, as_csv: bool, explain: bool) -> str | None:
+    if as_json:
+        from rooflens.render.document import encode
+        from rooflens.render.documents import profile_document
+
+        return encode(profile_document(profile))
+    if as_csv:
+        from rooflens.render.csv import profile_csv
+
+        return profile_csv(profile)
+    if explain:
+        from rooflens.render.explain import explain_profile
+
+        return explain_profile(profile)
+    return None
+
+
+def _files(profile: Profile, dark: bool, wanted: dict[str, Path]) -> dict[Path, bytes]:
+    """Every file that was asked for, rendered before any is written."""
+    if not wanted:
+        return {}
+    if len(set(wanted.values())) < len(wanted):
+        raise InputError("two of --html, --svg, --png and --pdf name the same file; give each its own")
+    from rooflens.render import chart, html, image
+
+    makers = {
+        "html": lambda: html.html(profile).encode(),
+        "svg": lambda: image.svg(chart.chart(profile, dark=dark)).encode(),
+        "png": lambda: image.png(chart.chart(profile, dark=dark)),
+        "pdf": lambda: image.pdf(chart.chart(profile, dark=dark)),
+    }
+    return {path: makers[kind]() for kind, path in wanted.items()}

@@ -1,0 +1,197 @@
+"""Op: one kernel (or several alike) with its FLOP, its typed traffic and its shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+
+from rooflens.core.arrays import Count, ratio
+from rooflens.units import DTYPES, dtype_name
+
+
+class DType(str, Enum):
+    """A storage and compute dtype; sizes and spellings stand in `units.DTYPES`."""
+
+    FP64 = "fp64"
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+    INT8 = "int8"
+    FP4 = "fp4"
+    MXFP4 = "mxfp4"
+    NVFP4 = "nvfp4"
+    INT4 = "int4"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @classmethod
+    def parse(cls, text: str) -> DType:
+        """Return the dtype written as `text`. Raises UnitError for one that is not known."""
+        return cls(dtype_name(text))
+
+    @property
+    def bits(self) -> float:
+        """Bits per value, scales included (mxfp4 4.25, nvfp4 4.5, int4 in groups of 128 4.125)."""
+        row = DTYPES[self.value]
+        return 8 * row.block_bytes / row.block_values
+
+    @property
+    def arithmetic(self) -> DType:
+        """The dtype whose peak holds when both operands are stored so (mxfp4 multiplies as fp4)."""
+        return DType(DTYPES[self.value].compute)
+
+    def bytes_of(self, values: Count) -> Count:
+        """Bytes that `values` values take, whole blocks for integers."""
+        row = DTYPES[self.value]
+        if row.block_values == 1:
+            return values * row.block_bytes
+        if isinstance(values, int):
+            return -(-values // row.block_values) * row.block_bytes
+        return values * (row.block_bytes / row.block_values)
+
+
+class OpKind(str, Enum):
+    """What a kernel is, in the field's words."""
+
+    GEMM = "gemm"
+    ATTENTION = "attention"
+    EMBEDDING = "embedding"
+    NORM = "norm"
+    ROTARY = "rotary"
+    ACTIVATION = "activation"
+    RESIDUAL = "residual"
+    COPY = "copy"
+    SOFTMAX = "softmax"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def on_matrix_units(self) -> bool:
+        """Whether the kernel multiplies matrices; the others run on the vector units."""
+        return self in (OpKind.GEMM, OpKind.ATTENTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that cross device memory (and the link), by kind; every field is an int or an array."""
+
+    weights: Count = 0
+    kv_read: Count = 0
+    kv_write: Count = 0
+    activations: Count = 0
+    state: Count = 0
+    link: Count = 0
+
+    @property
+    def memory(self) -> Count:
+        """Bytes over the memory bus: all kinds but `link`."""
+        return self.weights + self.kv_read + self.kv_write + self.activations + self.state
+
+    @property
+    def total(self) -> Count:
+        """All bytes, in bytes."""
+        return self.memory + self.link
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def times(self, factor: int) -> Traffic:
+        """Every kind multiplied by `factor`."""
+        return Traffic(*(getattr(self, f.name) * factor for f in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class GemmShape:
+    """y[m, n] = x[m, k] @ W[k, n] (+ bias[n])."""
+
+    m: Count
+    n: int
+    k: int
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """Scores and weighted sum of `sequences` x `q_tokens` queries.
+
+    `pairs` counts (query, key) pairs of one sequence and one head that are multiplied;
+    `kv_tokens` is how many cached tokens of one sequence are read.
+    """
+
+    sequences: Count
+    q_tokens: Count
+    kv_tokens: Count
+    pairs: Count
+    heads: int
+    kv_heads: int
+    d_k: int
+    d_v: int
+
+
+@dataclass(frozen=True, slots=True)
+class PointwiseShape:
+    """`flops_per_value` operations on each of `values` values."""
+
+    values: Count
+    flops_per_value: int
+
+
+Shape = GemmShape | AttentionShape | PointwiseShape
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A kernel that runs `count` times; `flops`, `traffic` and `leaving_bytes` are totals over `count`.
+
+    flops: everything counted, in FLOP (a multiply-add is 2).
+    model_flops: matrix multiplications and attention alone, the numerator of MFU.
+    traffic: bytes by kind.
+    leaving_bytes: activations that leave the model (logits), a part of `traffic.activations`: they are
+        compulsory even where every other activation stays on chip.
+    dtype: the arithmetic, which selects the roof.
+    shape: of one of the `count` kernels.
+    """
+
+    name: str
+    kind: OpKind
+    dtype: DType
+    flops: Count
+    model_flops: Count
+    traffic: Traffic
+    shape: Shape
+    count: int = 1
+    leaving_bytes: Count = 0
+
+    @property
+    def intensity(self) -> Count:
+        """FLOP per byte of memory traffic; infinite or not-a-number where no byte moves."""
+        return ratio(self.flops, self.traffic.memory)
+
+    @property
+    def compulsory_bytes(self) -> Count:
+        """Bytes that any implementation moves: weights, KV, state, and what leaves the model."""
+        return self.traffic.memory - self.traffic.activations + self.leaving_bytes
+
+    def times(self, count: int) -> Op:
+        """The same kernel run `count` times as often."""
+        return replace(
+            self,
+            count=self.count * count,
+            flops=self.flops * count,
+            model_flops=self.model_flops * count,
+            traffic=self.traffic.times(count),
+            leaving_bytes=self.leaving_bytes * count,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a figure comes from: data sheet, measured here, calibrated, user, or derived."""
+
+    kind: str
+    source: str
+    note: str = field(default="")

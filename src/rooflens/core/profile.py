@@ -1,0 +1,118 @@
+"""Profile: the record that prediction and measurement both end in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from rooflens.core.arrays import Count, is_array
+from rooflens.core.hardware import Hardware, Roof
+from rooflens.core.model import ModelSpec
+from rooflens.core.op import Op, Traffic
+from rooflens.core.scenario import Phase, Scenario
+
+
+class Bound(str, Enum):
+    """What limits a kernel or a phase."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    LINK = "link"
+    OVERHEAD = "overhead"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+def largest(held: Mapping[Bound, Count]) -> Any:
+    """The first of the largest in `held`: a `Bound`, or an array of their names where one is an array."""
+    if not any(is_array(value) for value in held.values()):
+        return max(held, key=lambda bound: held[bound])
+    import numpy as np
+
+    rows = np.broadcast_arrays(*held.values())
+    return np.array([bound.value for bound in held])[np.argmax(np.stack(rows), axis=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds that an op takes at least: `floor_s` is the largest of the three (perfect overlap)."""
+
+    compute_s: Count
+    memory_s: Count
+    link_s: Count
+    floor_s: Count
+
+    @property
+    def bound(self) -> Any:
+        """The resource whose time is the floor; memory where compute time equals it.
+
+        A `Bound`, or an array of their names for arrays of scenarios.
+        """
+        held = {Bound.MEMORY: self.memory_s, Bound.COMPUTE: self.compute_s, Bound.LINK: self.link_s}
+        return largest(held)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An op under its roof."""
+
+    op: Op
+    roof: Roof
+    timing: Timing
+
+    @property
+    def floor_s(self) -> Count:
+        """Ideal roofline time in seconds, a total over the op's count."""
+        return self.timing.floor_s
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseProfile:
+    """A phase: its kernels under their roofs, and their sums.
+
+    flops, model_flops: FLOP. traffic: bytes by kind. intensity: FLOP per byte of memory traffic.
+    ridge_point: of the roof that the matrix multiplications run under, FLOP/byte.
+    floor_s: serial floor, the sum of the kernels' floors. ideal_s: max(sum of FLOP / peak, compulsory
+    bytes / bandwidth); only a time below it is impossible. bound_share: share of floor_s by bound.
+    """
+
+    phase: Phase
+    points: tuple[Point, ...]
+    roof: Roof
+    flops: Count
+    model_flops: Count
+    traffic: Traffic
+    compulsory_bytes: Count
+    floor_s: Count
+    ideal_s: Count
+    intensity: Count
+    ridge_point: float
+    bound_share: Mapping[Bound, Count]
+
+    @property
+    def bound(self) -> Any:
+        """The bound that holds the largest share of the time: a `Bound`, or an array of their names."""
+        return largest(self.bound_share)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something the reader should know: `level` is "info" or "warning"."""
+
+    level: str
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A model on a machine under a workload: what every later room takes."""
+
+    model: ModelSpec
+    hardware: Hardware
+    scenario: Scenario
+    phases: tuple[PhaseProfile, ...]
+    findings: tuple[Finding, ...] = ()

@@ -1,0 +1,149 @@
+"""Scenario: how a model is run, and by which conventions it is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rooflens.core.arrays import Count
+from rooflens.core.op import DType
+
+
+class PhaseKind(str, Enum):
+    """What a forward pass does."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class AttentionFlops(str, Enum):
+    """Which (query, key) pairs count: those that a causal mask keeps, or all of them."""
+
+    CAUSAL = "causal"
+    FULL = "full"
+
+
+class Logits(str, Enum):
+    """For which tokens of a prefill the output head runs."""
+
+    LAST = "last"
+    ALL = "all"
+
+
+class TrafficModel(str, Enum):
+    """Which bytes count: weights alone, those of fused kernels, or those of every framework op."""
+
+    WEIGHTS = "weights"
+    FUSED = "fused"
+    EAGER = "eager"
+
+
+class Fusion(str, Enum):
+    """Which projections run as one GEMM: as serving engines run them, or as the framework does."""
+
+    ENGINE = "engine"
+    FRAMEWORK = "framework"
+
+
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """How things are counted; printed with every result."""
+
+    attention_flops: AttentionFlops = AttentionFlops.CAUSAL
+    logits: Logits = Logits.LAST
+    traffic: TrafficModel = TrafficModel.FUSED
+    fusion: Fusion = Fusion.ENGINE
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The dtypes of a run.
+
+    compute: arithmetic of the linear layers, selects their roof. attention: arithmetic of attention and
+    output head, which quantisation leaves alone. activations: storage between kernels. weights: storage of
+    the linear layers; kept: of embedding, norms, biases and output head. kv: of the cache.
+    """
+
+    compute: DType
+    attention: DType
+    activations: DType
+    weights: DType
+    kept: DType
+    kv: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """Over how many devices a model is spread; this version counts one device."""
+
+    tensor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One forward pass: `sequences` sequences, each with `new_tokens` tokens after `cached_tokens`.
+
+    Each is an int, or an array of one shape.
+    """
+
+    sequences: Count
+    new_tokens: Count
+    cached_tokens: Count
+
+    @property
+    def tokens(self) -> Count:
+        """Tokens that pass through the linear layers."""
+        return self.sequences * self.new_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A forward pass with its name."""
+
+    kind: PhaseKind
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Batch, prompt and output length, dtypes and conventions.
+
+    context: tokens cached before the decode step that is counted; prompt + output // 2 unless given.
+    """
+
+    batch: Count
+    prompt: Count
+    output: Count
+    precision: Precision
+    context: Count | None = None
+    conventions: Conventions = field(default_factory=Conventions)
+    parallelism: Parallelism = field(default_factory=Parallelism)
+
+    @property
+    def decode_context(self) -> Count:
+        """Tokens cached before the decode step: `context`, or the middle of the output."""
+        return self.prompt + self.output // 2 if self.context is None else self.context
+
+    @property
+    def longest_context(self) -> Count:
+        """Tokens that each sequence holds at the end: prompt and output, or the explicit context and one more."""
+        return self.prompt + self.output if self.context is None else self.context + 1
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Prefill of the prompt, then one decode step; an output of 1 token has no decode phase.
+
+        The first token comes out of prefill. An explicit context asks for the step itself.
+        """
+        prefill = Phase(PhaseKind.PREFILL, Batch(self.batch, self.prompt, 0))
+        decode = Phase(PhaseKind.DECODE, Batch(self.batch, 1, self.decode_context))
+        return (prefill, decode) if self._decodes else (prefill,)
+
+    @property
+    def _decodes(self) -> bool:
+        if self.context is not None:
+            return True
+        return bool(self.output > 1) if isinstance(self.output, (int, float)) else bool((self.output > 1).any())

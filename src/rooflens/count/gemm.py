@@ -1,0 +1,76 @@
+"""Projections: GEMM where many tokens share the weights, GEMV where one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rooflens.core.arrays import Count
+from rooflens.core.model import Linear
+from rooflens.core.op import GemmShape, Op, OpKind, Traffic
+from rooflens.core.scenario import Precision
+from rooflens.count.setting import Setting
+
+
+def linear(name: str, tokens: Count, parts: Sequence[Linear], setting: Setting) -> Op:
+    """Count y[tokens, n] = x[tokens, k] @ W[k, n] (+ b[n]), n over all `parts` (run as one GEMM).
+
+    `tokens` may be an array: every count then has its shape. Each operand crosses memory once, W
+    included: a lower bound that holds while nothing is re-read after eviction from the last-level cache.
+
+    Derivation: one multiply-add (2 FLOP) for each (token, k, n); a bias adds 1 FLOP for each (token, n),
+    which is no part of `model_flops`. PyTorch's FlopCounterMode counts both the same way.
+    """
+    d_in = parts[0].d_in
+    d_out = sum(part.d_out for part in parts)
+    biased = sum(part.d_out for part in parts if part.bias)
+    model_flops = 2 * tokens * d_in * d_out
+    traffic = Traffic(
+        weights=sum(_weight_bytes(part, setting.precision) for part in parts),
+        activations=_activation_bytes(tokens, d_in, d_out, setting.precision),
+    )
+    return Op(
+        name=name,
+        kind=OpKind.GEMM,
+        dtype=setting.precision.compute,
+        flops=model_flops + tokens * biased,
+        model_flops=model_flops,
+        traffic=setting.charged(traffic),
+        shape=GemmShape(tokens, d_out, d_in, bool(biased)),
+    )
+
+
+def output_head(head: Linear, setting: Setting) -> Op:
+    """Count the output head over the tokens whose logits are wanted.
+
+    A tied head is still a GEMM over the whole table. Quantisation leaves it alone, so that it runs in the
+    dtype of the activations. The logits leave the model: their bytes are compulsory.
+    """
+    tokens, precision = setting.logit_tokens, setting.precision
+    model_flops = 2 * tokens * head.d_in * head.d_out
+    logits = precision.activations.bytes_of(tokens * head.d_out)
+    traffic = Traffic(
+        weights=precision.kept.bytes_of(head.params),
+        activations=precision.activations.bytes_of(tokens * head.d_in) + logits,
+    )
+    charged = setting.charged(traffic)
+    return Op(
+        name=head.name,
+        kind=OpKind.GEMM,
+        dtype=precision.attention,
+        flops=model_flops + (tokens * head.d_out if head.bias else 0),
+        model_flops=model_flops,
+        traffic=charged,
+        shape=GemmShape(tokens, head.d_out, head.d_in, head.bias),
+        leaving_bytes=logits if charged is traffic else 0,
+    )
+
+
+def _activation_bytes(tokens: Count, d_in: int, d_out: int, precision: Precision) -> Count:
+    """Input in the compute dtype (a fused kernel before it quantised it), output in the activations' dtype."""
+    read = precision.activations if precision.compute.bits >= 16 else precision.compute
+    return read.bytes_of(tokens * d_in) + precision.activations.bytes_of(tokens * d_out)
+
+
+def _weight_bytes(part: Linear, precision: Precision) -> int:
+    bias = precision.kept.bytes_of(part.d_out) if part.bias else 0
+    return int(precision.weights.bytes_of(part.d_in * part.d_out) + bias)

@@ -1,0 +1,67 @@
+"""Findings: what a reader of a prediction should know beside its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rooflens.core.arrays import is_array
+from rooflens.core.profile import Bound, Finding, PhaseProfile, Profile
+from rooflens.core.scenario import PhaseKind
+from rooflens.metrics import profile_metrics
+from rooflens.units import binary, si
+
+LAUNCH_S = 5e-6
+"""Order of magnitude of one kernel launch: floors below it per kernel are hidden behind launches."""
+
+
+def findings(profile: Profile) -> tuple[Finding, ...]:
+    """What stands out in `profile`; nothing for arrays of scenarios beyond what the model itself notes."""
+    found = [Finding("info", "model", note) for note in profile.model.notes]
+    if not any(is_array(phase.floor_s) for phase in profile.phases):
+        found += [*_memory(profile), *_context(profile)]
+        for phase in profile.phases:
+            found += [*_unusual_bound(phase), *_launches(phase)]
+    return tuple(found)
+
+
+def _memory(profile: Profile) -> Iterator[Finding]:
+    held, needed = profile.hardware.memory_bytes, profile_metrics(profile)
+    if held is None:
+        yield Finding("info", "memory", f"the memory size of {profile.hardware.name} is not known: fit is not checked")
+        return
+    size = f"{si(held.value, 'B')} ({binary(held.value)}, {held.provenance.source})"
+    parts = f"weights {si(needed.weight_bytes, 'B')} and KV cache {si(float(needed.kv_cache_bytes), 'B')}"
+    if needed.memory_needed_bytes > held.value:
+        yield Finding("warning", "does_not_fit", f"{parts} do not fit {size} of {profile.hardware.name}")
+    else:
+        share = needed.memory_needed_bytes / held.value
+        yield Finding("info", "fits", f"{parts} take {share:.0%} of {size}, activations and framework not counted")
+
+
+def _context(profile: Profile) -> Iterator[Finding]:
+    longest, asked = profile.model.max_context, profile.scenario.longest_context
+    if longest is not None and asked > longest:
+        text = f"{asked:,} tokens are more than the {longest:,} positions that {profile.model.name} is made for"
+        yield Finding("warning", "context", text)
+
+
+def _unusual_bound(phase: PhaseProfile) -> Iterator[Finding]:
+    kind, ridge = phase.phase.kind, f"{phase.ridge_point:,.0f} FLOP/byte"
+    tokens = phase.phase.batch.tokens
+    if kind is PhaseKind.PREFILL and phase.bound is Bound.MEMORY:
+        text = f"prefill of {tokens:,} tokens is memory-bound: its intensity is below the ridge point of {ridge}"
+        yield Finding("info", "memory_bound_prefill", text)
+    if kind is PhaseKind.DECODE and phase.bound is Bound.COMPUTE:
+        text = f"decode of {tokens:,} sequences is compute-bound: its intensity is above the ridge point of {ridge}"
+        yield Finding("info", "compute_bound_decode", text)
+
+
+def _launches(phase: PhaseProfile) -> Iterator[Finding]:
+    kernels, floor_s = sum(point.op.count for point in phase.points), float(phase.floor_s)
+    if floor_s / kernels < LAUNCH_S:
+        each = si(floor_s / kernels, "s")
+        text = (
+            f"{phase.phase.kind}: {kernels:,} kernels in {si(floor_s, 's')} are {each} each, about what a launch "
+            "costs: without CUDA graphs or the like, overhead is likely the bound"
+        )
+        yield Finding("warning", "overhead_likely", text)

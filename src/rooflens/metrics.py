@@ -1,0 +1,81 @@
+"""Serving metrics at the floor: latencies, throughput, utilisation and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rooflens.core.arrays import Count
+from rooflens.core.profile import PhaseProfile, Profile
+from rooflens.core.scenario import PhaseKind
+from rooflens.count import kv_cache_bytes, weight_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseMetrics:
+    """Rates of one phase at its floor.
+
+    tokens_per_s: tokens that pass through it per second. mfu: model_flops / (floor_s x peak). mbu: compulsory
+    bytes (weights, KV, state, logits) / (floor_s x bandwidth). Both in 0..1.
+    """
+
+    tokens_per_s: Count
+    mfu: Count
+    mbu: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Of a whole scenario: seconds, tokens per second, bytes; None where there is no decode phase.
+
+    ttft_s: floor of prefill (service time: no queue). tpot_s: floor of the decode step. tokens_per_s: generated
+    tokens per second of the decode step. e2e_s: prefill and output - 1 such steps.
+    memory_needed_bytes: weights and the KV cache of the batch at its longest.
+    """
+
+    ttft_s: Count
+    tpot_s: Count | None
+    tokens_per_s: Count | None
+    prefill_tokens_per_s: Count
+    e2e_s: Count
+    weight_bytes: int
+    kv_cache_bytes: Count
+    memory_needed_bytes: Count
+
+
+def phase_metrics(phase: PhaseProfile) -> PhaseMetrics:
+    """Rates of `phase` at its serial floor.
+
+    Source: MFU, Chowdhery et al., 2204.02311, appendix B; MBU, Databricks, "LLM Inference Performance
+    Engineering: Best Practices" (achieved bandwidth over peak, weights and KV cache read once).
+    """
+    return PhaseMetrics(
+        tokens_per_s=phase.phase.batch.tokens / phase.floor_s,
+        mfu=phase.model_flops / (phase.floor_s * phase.roof.peak),
+        mbu=phase.compulsory_bytes / (phase.floor_s * phase.roof.bandwidth),
+    )
+
+
+def profile_metrics(profile: Profile) -> Metrics:
+    """Metrics of the scenario of `profile`, all at the serial floor."""
+    prefill = _phase(profile, PhaseKind.PREFILL)
+    decode = _phase(profile, PhaseKind.DECODE)
+    assert prefill is not None
+    scenario, precision = profile.scenario, profile.scenario.precision
+    tpot = decode.floor_s if decode else None
+    held = scenario.longest_context
+    cache = scenario.batch * kv_cache_bytes(profile.model, held, precision.kv)
+    weights = weight_bytes(profile.model, precision.weights, precision.kept)
+    return Metrics(
+        ttft_s=prefill.floor_s,
+        tpot_s=tpot,
+        tokens_per_s=scenario.batch / tpot if tpot is not None else None,
+        prefill_tokens_per_s=prefill.phase.batch.tokens / prefill.floor_s,
+        e2e_s=prefill.floor_s + (scenario.output - 1) * (0.0 if tpot is None else tpot),
+        weight_bytes=weights,
+        kv_cache_bytes=cache,
+        memory_needed_bytes=weights + cache,
+    )
+
+
+def _phase(profile: Profile, kind: PhaseKind) -> PhaseProfile | None:
+    return next((phase for phase in profile.phases if phase.phase.kind is kind), None)

@@ -1,0 +1,228 @@
+"""The JSON documents: their fields, as typed structs; docs/json.md describes each of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+PROFILE_SCHEMA = "rooflens.profile/1"
+MODEL_SCHEMA = "rooflens.model/1"
+
+
+class BytesDocument(msgspec.Struct, frozen=True):
+    """Bytes by kind; `total` is their sum."""
+
+    weights: float
+    kv_read: float
+    kv_write: float
+    activations: float
+    state: float
+    link: float
+    total: float
+
+
+class ShareDocument(msgspec.Struct, frozen=True):
+    """Share of the floor that each bound holds, in 0..1."""
+
+    compute: float
+    memory: float
+    link: float
+    overhead: float
+
+
+class OpDocument(msgspec.Struct, frozen=True):
+    """One kind of kernel; flops, bytes and floor_s are totals over `count`. intensity is null without bytes."""
+
+    name: str
+    kind: str
+    count: int
+    dtype: str
+    flops: float
+    model_flops: float
+    bytes: BytesDocument
+    intensity: float | None
+    bound: str
+    floor_s: float
+    share: float
+
+
+class PhaseDocument(msgspec.Struct, frozen=True):
+    """A phase: sums over its ops. `context` is what was cached before it, in tokens."""
+
+    phase: str
+    batch: int
+    tokens: int
+    context: int
+    flops: float
+    model_flops: float
+    bytes: BytesDocument
+    compulsory_bytes: float
+    intensity: float | None
+    ridge_point: float
+    bound: str
+    bound_share: ShareDocument
+    floor_s: float
+    ideal_s: float
+    tokens_per_s: float
+    mfu: float
+    mbu: float
+    ops: list[OpDocument]
+
+
+class MetricsDocument(msgspec.Struct, frozen=True):
+    """Serving metrics at the floor; null where there is no decode phase."""
+
+    ttft_s: float
+    tpot_s: float | None
+    tokens_per_s: float | None
+    prefill_tokens_per_s: float
+    e2e_s: float
+    weight_bytes: int
+    kv_cache_bytes: float
+    memory_needed_bytes: float
+
+
+class ModelReference(msgspec.Struct, frozen=True):
+    """Which model was counted."""
+
+    name: str
+    architecture: str
+    params: int
+    active_params: int
+    weight_bytes: int
+    kv_bytes_per_token: int
+
+
+class PeakDocument(msgspec.Struct, frozen=True):
+    """A peak that the profile used: FLOP/s, and the units that reach it (matrix or vector)."""
+
+    dtype: str
+    units: str
+    flops_per_s: float
+
+
+class HardwareReference(msgspec.Struct, frozen=True):
+    """Which part the model was placed on; memory_bytes is null where it is not known."""
+
+    name: str
+    title: str
+    peaks: list[PeakDocument]
+    bandwidth_bytes_per_s: float
+    memory_bytes: float | None
+
+
+class ScenarioDocument(msgspec.Struct, frozen=True):
+    """Workload and dtypes. `context` is null without a decode phase."""
+
+    batch: int
+    prompt: int
+    output: int
+    context: int | None
+    dtype: str
+    attention_dtype: str
+    activations_dtype: str
+    weights_dtype: str
+    kept_dtype: str
+    kv_dtype: str
+
+
+class ConventionsDocument(msgspec.Struct, frozen=True):
+    """How things were counted: the four choices, and what always holds in words."""
+
+    attention_flops: str
+    logits: str
+    traffic: str
+    fusion: str
+    notes: list[str]
+
+
+class FindingDocument(msgspec.Struct, frozen=True):
+    """Something the reader should know; `level` is info or warning."""
+
+    level: str
+    code: str
+    text: str
+
+
+class SourceDocument(msgspec.Struct, frozen=True):
+    """Where one figure comes from."""
+
+    figure: str
+    value: str
+    kind: str
+    source: str
+    note: str
+
+
+class ProfileDocument(msgspec.Struct, frozen=True):
+    """What `predict --json` writes."""
+
+    schema: str
+    version: str
+    model: ModelReference
+    hardware: HardwareReference
+    scenario: ScenarioDocument
+    conventions: ConventionsDocument
+    phases: list[PhaseDocument]
+    metrics: MetricsDocument
+    findings: list[FindingDocument]
+    provenance: list[SourceDocument]
+
+
+class LayerDocument(msgspec.Struct, frozen=True):
+    """`count` equal layers. window is null for full attention."""
+
+    kind: str
+    count: int
+    params: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    value_head_dim: int
+    window: int | None
+    mlp: str
+    intermediate: int
+    kv_bytes_per_token: int
+
+
+class ModelDocument(msgspec.Struct, frozen=True):
+    """What `model --json` writes.
+
+    kv_bytes_per_token is the growth beyond every window; kv_bytes_per_token_all_layers what an engine reserves
+    that pages every layer alike. kv_bytes maps each context to the bytes of one sequence.
+    """
+
+    schema: str
+    version: str
+    name: str
+    architecture: str
+    params: int
+    active_params: int
+    embedding_params: int
+    parts: dict[str, int]
+    tied: bool
+    hidden: int
+    vocab: int
+    weight_bytes: int
+    weights_dtype: str
+    kv_dtype: str
+    kv_bytes_per_token: int
+    kv_bytes_per_token_all_layers: int
+    kv_bytes: dict[str, int]
+    state_bytes: int
+    max_context: int | None
+    layers: list[LayerDocument]
+    notes: list[str]
+    source: str
+
+
+def encode(document: msgspec.Struct) -> str:
+    """`document` as indented JSON text ending in a line feed; integers exact however large."""
+    return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
+
+
+def schema(document: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a document type."""
+    return msgspec.json.schema(document)

@@ -1,0 +1,249 @@
+"""Core nouns to JSON documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rooflens.core.arrays import is_array
+from rooflens.core.hardware import Hardware
+from rooflens.core.model import Layer, ModelSpec
+from rooflens.core.op import DType, Traffic
+from rooflens.core.profile import Bound, PhaseProfile, Point, Profile
+from rooflens.core.scenario import Scenario
+from rooflens.count.sizes import (
+    active_params,
+    embedding_params,
+    kv_bytes_per_token,
+    kv_cache_bytes,
+    params,
+    parts,
+    weight_bytes,
+)
+from rooflens.errors import InputError
+from rooflens.metrics import phase_metrics, profile_metrics
+from rooflens.render.document import (
+    MODEL_SCHEMA,
+    PROFILE_SCHEMA,
+    BytesDocument,
+    ConventionsDocument,
+    FindingDocument,
+    HardwareReference,
+    LayerDocument,
+    MetricsDocument,
+    ModelDocument,
+    ModelReference,
+    OpDocument,
+    PeakDocument,
+    PhaseDocument,
+    ProfileDocument,
+    ScenarioDocument,
+    ShareDocument,
+    SourceDocument,
+)
+from rooflens.render.words import convention_notes, roofs, sources
+from rooflens.version import __version__
+
+
+def profile_document(profile: Profile) -> ProfileDocument:
+    """Return `profile` as the document that `predict --json` writes.
+
+    Raises:
+        InputError: the profile holds arrays of scenarios; a document is of one.
+    """
+    if any(is_array(phase.floor_s) for phase in profile.phases):
+        raise InputError("the profile holds an array of scenarios; a document, table or chart shows one at a time")
+    return ProfileDocument(
+        schema=PROFILE_SCHEMA,
+        version=__version__,
+        model=_model_reference(profile),
+        hardware=_hardware_reference(profile),
+        scenario=_scenario(profile.scenario),
+        conventions=_conventions(profile.scenario),
+        phases=[_phase(phase) for phase in profile.phases],
+        metrics=_metrics(profile),
+        findings=[FindingDocument(f.level, f.code, f.text) for f in profile.findings],
+        provenance=_provenance(profile),
+    )
+
+
+def model_document(
+    model: ModelSpec, *, contexts: Sequence[int], weights: DType, kept: DType, kv: DType
+) -> ModelDocument:
+    """Return the facts of `model` as the document that `model --json` writes, KV bytes at each of `contexts`."""
+    return ModelDocument(
+        schema=MODEL_SCHEMA,
+        version=__version__,
+        name=model.name,
+        architecture=model.architecture,
+        params=params(model),
+        active_params=active_params(model),
+        embedding_params=embedding_params(model),
+        parts=dict(parts(model)),
+        tied=model.tied,
+        hidden=model.hidden,
+        vocab=model.vocab,
+        weight_bytes=weight_bytes(model, weights, kept),
+        weights_dtype=str(weights),
+        kv_dtype=str(kv),
+        kv_bytes_per_token=kv_bytes_per_token(model, kv, windowed=False),
+        kv_bytes_per_token_all_layers=kv_bytes_per_token(model, kv, windowed=True),
+        kv_bytes={str(context): int(kv_cache_bytes(model, context, kv)) for context in contexts},
+        state_bytes=0,
+        max_context=model.max_context,
+        layers=[_layer(layer, kv) for layer in model.layers],
+        notes=list(model.notes),
+        source=model.source,
+    )
+
+
+def _layer(layer: Layer, kv: DType) -> LayerDocument:
+    attention = layer.attention
+    return LayerDocument(
+        kind=f"{attention.reach.value} attention",
+        count=layer.count,
+        params=layer.params,
+        heads=attention.heads,
+        kv_heads=attention.kv_heads,
+        head_dim=attention.d_k,
+        value_head_dim=attention.d_v,
+        window=attention.window,
+        mlp="gated" if layer.mlp.gated else "plain",
+        intermediate=layer.mlp.width,
+        kv_bytes_per_token=int(kv.bytes_of(attention.values_per_token)),
+    )
+
+
+def _phase(phase: PhaseProfile) -> PhaseDocument:
+    rates, batch = phase_metrics(phase), phase.phase.batch
+    return PhaseDocument(
+        phase=str(phase.phase.kind),
+        batch=int(batch.sequences),
+        tokens=int(batch.tokens),
+        context=int(batch.cached_tokens),
+        flops=_number(phase.flops),
+        model_flops=_number(phase.model_flops),
+        bytes=_bytes(phase.traffic),
+        compulsory_bytes=_number(phase.compulsory_bytes),
+        intensity=_finite(phase.intensity),
+        ridge_point=phase.ridge_point,
+        bound=str(phase.bound),
+        bound_share=ShareDocument(**{str(bound): float(phase.bound_share[bound]) for bound in Bound}),
+        floor_s=float(phase.floor_s),
+        ideal_s=float(phase.ideal_s),
+        tokens_per_s=float(rates.tokens_per_s),
+        mfu=float(rates.mfu),
+        mbu=float(rates.mbu),
+        ops=[_op(point, float(phase.floor_s)) for point in by_time(phase)],
+    )
+
+
+def by_time(phase: PhaseProfile) -> list[Point]:
+    """The points of a phase, largest share of time first."""
+    return sorted(phase.points, key=lambda point: -float(point.floor_s))
+
+
+def _op(point: Point, total_s: float) -> OpDocument:
+    op = point.op
+    return OpDocument(
+        name=op.name,
+        kind=str(op.kind),
+        count=op.count,
+        dtype=str(op.dtype),
+        flops=_number(op.flops),
+        model_flops=_number(op.model_flops),
+        bytes=_bytes(op.traffic),
+        intensity=_finite(op.intensity),
+        bound=str(point.timing.bound),
+        floor_s=float(point.floor_s),
+        share=float(point.floor_s) / total_s if total_s else 0.0,
+    )
+
+
+def _bytes(traffic: Traffic) -> BytesDocument:
+    return BytesDocument(*(_number(getattr(traffic, kind)) for kind in BytesDocument.__struct_fields__))
+
+
+def _metrics(profile: Profile) -> MetricsDocument:
+    m = profile_metrics(profile)
+    return MetricsDocument(
+        ttft_s=float(m.ttft_s),
+        tpot_s=None if m.tpot_s is None else float(m.tpot_s),
+        tokens_per_s=None if m.tokens_per_s is None else float(m.tokens_per_s),
+        prefill_tokens_per_s=float(m.prefill_tokens_per_s),
+        e2e_s=float(m.e2e_s),
+        weight_bytes=m.weight_bytes,
+        kv_cache_bytes=_number(m.kv_cache_bytes),
+        memory_needed_bytes=_number(m.memory_needed_bytes),
+    )
+
+
+def _model_reference(profile: Profile) -> ModelReference:
+    model, precision = profile.model, profile.scenario.precision
+    return ModelReference(
+        name=model.name,
+        architecture=model.architecture,
+        params=params(model),
+        active_params=active_params(model),
+        weight_bytes=weight_bytes(model, precision.weights, precision.kept),
+        kv_bytes_per_token=kv_bytes_per_token(model, precision.kv, windowed=False),
+    )
+
+
+def _hardware_reference(profile: Profile) -> HardwareReference:
+    hardware: Hardware = profile.hardware
+    assert hardware.memory.bandwidth is not None
+    return HardwareReference(
+        name=hardware.name,
+        title=hardware.title,
+        peaks=[PeakDocument(str(roof.dtype), roof.units, roof.peak) for roof in roofs(profile)],
+        bandwidth_bytes_per_s=hardware.memory.bandwidth.value,
+        memory_bytes=hardware.memory_bytes.value if hardware.memory_bytes else None,
+    )
+
+
+def _scenario(scenario: Scenario) -> ScenarioDocument:
+    precision = scenario.precision
+    decodes = len(scenario.phases) > 1
+    return ScenarioDocument(
+        batch=int(scenario.batch),
+        prompt=int(scenario.prompt),
+        output=int(scenario.output),
+        context=int(scenario.decode_context) if decodes else None,
+        dtype=str(precision.compute),
+        attention_dtype=str(precision.attention),
+        activations_dtype=str(precision.activations),
+        weights_dtype=str(precision.weights),
+        kept_dtype=str(precision.kept),
+        kv_dtype=str(precision.kv),
+    )
+
+
+def _conventions(scenario: Scenario) -> ConventionsDocument:
+    chosen = scenario.conventions
+    return ConventionsDocument(
+        attention_flops=chosen.attention_flops.value,
+        logits=chosen.logits.value,
+        traffic=chosen.traffic.value,
+        fusion=chosen.fusion.value,
+        notes=convention_notes(chosen),
+    )
+
+
+def _provenance(profile: Profile) -> list[SourceDocument]:
+    rows = [
+        SourceDocument(figure, value, ceiling.provenance.kind, ceiling.provenance.source, ceiling.provenance.note)
+        for figure, value, ceiling in sources(profile)
+    ]
+    config = SourceDocument("model shape", profile.model.architecture, "config", profile.model.source, "")
+    return [*rows, config]
+
+
+def _number(value: Any) -> Any:
+    """An exact integer where it is one."""
+    return value if isinstance(value, int) else float(value)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,149 @@
+"""Tables for a terminal: the verdict, the phases, the kernels, then what stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rooflens.core.profile import Profile
+from rooflens.render.document import BytesDocument, OpDocument, PhaseDocument, ProfileDocument
+from rooflens.render.documents import profile_document
+from rooflens.render.words import convention_notes, figure, percent, precision_line, verdict
+from rooflens.units import si
+
+_COLOURS = {"compute": "magenta", "memory": "cyan", "link": "yellow", "overhead": "red"}
+
+
+def profile_table(profile: Profile) -> RenderableType:
+    """Return `profile` for a terminal, every figure with its unit.
+
+    Raises:
+        InputError: the profile holds arrays of scenarios.
+    """
+    document = profile_document(profile)
+    parts: list[RenderableType] = [_title(document, profile), Text()]
+    parts += [
+        _verdict_line(phase.bound, verdict(shown)) for phase, shown in zip(document.phases, profile.phases, strict=True)
+    ]
+    parts += [Text(), _phase_table(document), Text(_metrics_line(document)), Text()]
+    for phase in document.phases:
+        parts += [_kernel_table(phase), Text()]
+    return Group(*parts, *_findings(document), *_footer(document, profile))
+
+
+def _title(document: ProfileDocument, profile: Profile) -> Text:
+    model, work = document.model, document.scenario
+    context = f", decode at context {work.context:,}" if work.context is not None else ""
+    title = Text(f"{model.name} on {document.hardware.title}", style="bold")
+    title.append(
+        f"\n{model.params:,} parameters; batch {work.batch:,}, prompt {work.prompt:,}, output {work.output:,}{context}"
+        f"\n{precision_line(profile.scenario.precision)}",
+        style="not bold",
+    )
+    return title
+
+
+def _verdict_line(bound: str, sentence: str) -> Text:
+    text = Text(sentence[0].upper() + sentence[1:] + ".")
+    text.highlight_words([f"{bound}-bound"], style=f"bold {_COLOURS[bound]}")
+    return text
+
+
+def _phase_table(document: ProfileDocument) -> Table:
+    table = Table(box=None, padding=(0, 2))
+    table.add_column("")
+    for phase in document.phases:
+        table.add_column(phase.phase, justify="right")
+    for label, cell in _PHASE_ROWS:
+        table.add_row(label, *(cell(phase) for phase in document.phases))
+    return table
+
+
+def _byte_cell(kind: str) -> Any:
+    return lambda phase: si(getattr(phase.bytes, kind), "B")
+
+
+def _share_cell(phase: PhaseDocument) -> str:
+    held = [(name, getattr(phase.bound_share, name)) for name in phase.bound_share.__struct_fields__]
+    return ", ".join(f"{name} {percent(share)}" for name, share in sorted(held, key=lambda row: -row[1]) if share)
+
+
+_PHASE_ROWS: tuple[tuple[str, Any], ...] = (
+    ("tokens in the pass", lambda p: f"{p.tokens:,}"),
+    ("cached tokens before it, each sequence", lambda p: f"{p.context:,}"),
+    ("FLOP", lambda p: si(p.flops, "FLOP")),
+    ("  of which model FLOP", lambda p: si(p.model_flops, "FLOP")),
+    ("bytes", _byte_cell("total")),
+    ("  weights", _byte_cell("weights")),
+    ("  KV cache read", _byte_cell("kv_read")),
+    ("  KV cache written", _byte_cell("kv_write")),
+    ("  activations", _byte_cell("activations")),
+    ("intensity", lambda p: _intensity(p.intensity)),
+    ("ridge point", lambda p: _intensity(p.ridge_point)),
+    ("bound", lambda p: Text(p.bound, style=_COLOURS[p.bound])),
+    ("  share of the time", _share_cell),
+    ("floor time (kernels in series)", lambda p: si(p.floor_s, "s")),
+    ("ideal time (all overlapped)", lambda p: si(p.ideal_s, "s")),
+    ("tokens per second at the floor", lambda p: f"{figure(p.tokens_per_s)} tokens/s"),
+    ("MFU at the floor", lambda p: percent(p.mfu)),
+    ("MBU at the floor", lambda p: percent(p.mbu)),
+)
+
+
+def _kernel_table(phase: PhaseDocument) -> Table:
+    table = Table(title=f"{phase.phase}: kernels by share of the floor", title_justify="left", box=None, padding=(0, 1))
+    for name in ("kernel", "dtype", "bound"):
+        table.add_column(name)
+    for name in ("runs", "FLOP", "bytes", "FLOP/byte", "floor", "share"):
+        table.add_column(name, justify="right")
+    for op in phase.ops:
+        table.add_row(*_kernel_row(op))
+    return table
+
+
+def _kernel_row(op: OpDocument) -> tuple[RenderableType, ...]:
+    moved: BytesDocument = op.bytes
+    return (
+        op.name,
+        op.dtype,
+        Text(op.bound, style=_COLOURS[op.bound]),
+        f"{op.count:,}",
+        si(op.flops, ""),
+        si(moved.total, "B"),
+        "-" if op.intensity is None else figure(op.intensity),
+        si(op.floor_s, "s"),
+        percent(op.share),
+    )
+
+
+def _metrics_line(document: ProfileDocument) -> str:
+    m = document.metrics
+    decode = "no decode phase"
+    if m.tpot_s is not None and m.tokens_per_s is not None:
+        decode = f"TPOT {si(m.tpot_s, 's')}, {figure(m.tokens_per_s)} tokens/s generated"
+    return (
+        f"At the floor: TTFT {si(m.ttft_s, 's')} (no queue), {decode}, end to end {si(m.e2e_s, 's')}; "
+        f"weights {si(m.weight_bytes, 'B')}, KV cache at the end {si(m.kv_cache_bytes, 'B')}"
+    )
+
+
+def _findings(document: ProfileDocument) -> Iterator[RenderableType]:
+    for finding in document.findings:
+        style = "bold yellow" if finding.level == "warning" else "bold"
+        yield Text.assemble((f"{finding.level}: ", style), finding.text)
+    if document.findings:
+        yield Text()
+
+
+def _footer(document: ProfileDocument, profile: Profile) -> Iterator[Text]:
+    yield Text("Counted so: " + "; ".join(convention_notes(profile.scenario.conventions)) + ".", style="dim")
+    rows = (f"{row.figure} {row.value} ({row.kind}: {row.source})" for row in document.provenance[:-1])
+    yield Text("Figures: " + "; ".join(rows) + f"; model shape from {document.provenance[-1].source}.", style="dim")
+
+
+def _intensity(value: float | None) -> str:
+    return "-" if value is None else f"{figure(value)} FLOP/byte"

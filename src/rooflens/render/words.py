@@ -1,0 +1,97 @@
+"""Sentences and labels that table, page and JSON share: the verdict, the conventions, the sources."""
+
+from __future__ import annotations
+
+from rooflens.core.hardware import Ceiling, Hardware, Roof
+from rooflens.core.profile import Bound, PhaseProfile, Profile
+from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, Precision, TrafficModel
+from rooflens.units import si
+
+_WAITS = {
+    Bound.COMPUTE: "the compute units",
+    Bound.MEMORY: "device memory",
+    Bound.LINK: "the link between devices",
+    Bound.OVERHEAD: "the framework",
+}
+_CHOICES: dict[object, str] = {
+    AttentionFlops.CAUSAL: "attention is causal: query i sees min(i + 1, window) positions",
+    AttentionFlops.FULL: "attention counts every pair of positions (a dense mask), windows included",
+    Logits.LAST: "logits are computed for the last token of each sequence in prefill",
+    Logits.ALL: "logits are computed for every token in prefill",
+    TrafficModel.FUSED: "traffic: GEMM and attention kernels read inputs and write outputs once, the rest is fused",
+    TrafficModel.WEIGHTS: "traffic: weights alone move bytes (the textbook model)",
+    TrafficModel.EAGER: "traffic: every framework op reads and writes, unfused attention included",
+    Fusion.ENGINE: "q, k and v are one GEMM, gate and up another, as serving engines run them",
+    Fusion.FRAMEWORK: "every projection is a GEMM of its own, as the framework runs them",
+}
+
+
+def verdict(phase: PhaseProfile) -> str:
+    """One sentence that says what limits `phase` and how much of its time that bound holds."""
+    bound: Bound = phase.bound
+    relation = "above" if phase.intensity > phase.ridge_point else "below"
+    return (
+        f"{phase.phase.kind} is {bound}-bound: {percent(phase.bound_share[bound])} of its "
+        f"{si(float(phase.floor_s), 's')} floor goes to {_WAITS[bound]}; {figure(phase.intensity)} FLOP/byte is "
+        f"{relation} the ridge point of {phase.ridge_point:,.1f}"
+    )
+
+
+def figure(value: object) -> str:
+    """A number without a prefix: four significant digits, thousands separated."""
+    number = float(value)  # type: ignore[arg-type]
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def percent(share: object) -> str:
+    """A share in 0..1 as a percentage; one below 0.1 % keeps a digit that is not zero."""
+    value = 100 * float(share)  # type: ignore[arg-type]
+    if value and value < 0.1:
+        return f"{value:.1g} %"
+    return f"{value:.1f} %"
+
+
+def convention_notes(conventions: Conventions) -> list[str]:
+    """What the counts mean, a line each: the choices, then what always holds."""
+    choices = (conventions.attention_flops, conventions.logits, conventions.traffic, conventions.fusion)
+    return [
+        *(_CHOICES[choice] for choice in choices),
+        "one multiply-add is 2 FLOP; peaks are dense; 1 GB is 1e9 bytes",
+        "times are floors: ideal kernels one after another, no launch or framework overhead, no queue",
+    ]
+
+
+def precision_line(precision: Precision) -> str:
+    """The dtypes of a run in one line."""
+    return (
+        f"compute {precision.compute}, weights {precision.weights}, KV cache {precision.kv}, "
+        f"activations {precision.activations}, attention {precision.attention}, "
+        f"embedding and output head {precision.kept}"
+    )
+
+
+def roofs(profile: Profile) -> list[Roof]:
+    """The distinct roofs that the profile's kernels were placed under, in order of first use."""
+    seen: dict[tuple[object, str], Roof] = {}
+    for phase in profile.phases:
+        seen.setdefault((phase.roof.dtype, phase.roof.units), phase.roof)
+        for point in phase.points:
+            seen.setdefault((point.roof.dtype, point.roof.units), point.roof)
+    return list(seen.values())
+
+
+def sources(profile: Profile) -> list[tuple[str, str, Ceiling]]:
+    """(figure, value with its unit, ceiling) of every figure of the part that the profile used."""
+    hardware = profile.hardware
+    rows = [(f"{r.dtype} peak, {r.units} units", si(r.peak, "FLOP/s"), _ceiling(hardware, r)) for r in roofs(profile)]
+    assert hardware.memory.bandwidth is not None
+    rows.append(
+        (f"{hardware.memory.name} bandwidth", si(hardware.memory.bandwidth.value, "B/s"), hardware.memory.bandwidth)
+    )
+    if hardware.memory_bytes is not None:
+        rows.append(("memory size", si(hardware.memory_bytes.value, "B"), hardware.memory_bytes))
+    return rows
+
+
+def _ceiling(hardware: Hardware, roof: Roof) -> Ceiling:
+    return (hardware.matrix if roof.units == "matrix" else hardware.vector)[roof.dtype]

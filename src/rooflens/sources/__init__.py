@@ -1,0 +1,1 @@
+"""The outside world to core nouns: one file per format."""
