@@ -10,14 +10,14 @@ from rooflens.core.op import DType, Op, OpKind, PointwiseShape, Traffic
 from rooflens.core.profile import Bound
 from rooflens.core.scenario import Batch, Conventions, Phase, PhaseKind
 from rooflens.count import forward
-from rooflens.roofline import attainable, bound_share, envelope, ideal_seconds, place, place_phase, ridge_point
+from rooflens.roofline import attainable, envelope, ideal_seconds, place, place_phase, ridge_point, serial_floor
 from tests.conftest import part, precision, tiny_model
 
 ROOF = Roof(100e12, 1e12, DType.BF16, "memory")
 
 
 def op(flops: float, moved: float, link: float = 0, kind: OpKind = OpKind.GEMM) -> Op:
-    return Op("op", kind, DType.BF16, flops, flops, Traffic(activations=moved, link=link), PointwiseShape(1, 0))
+    return Op("op", kind, DType.BF16, flops, flops, Traffic(activations=moved, link=link), PointwiseShape(1, 1, 0))
 
 
 def test_attainable_bends_at_the_ridge_point() -> None:
@@ -62,12 +62,13 @@ def test_floor_is_serial_and_ideal_overlaps() -> None:
 
 
 def test_shares_add_up_to_one() -> None:
-    share = bound_share((place(op(300e12, 1e12), ROOF), place(op(0, 1e12), ROOF)))
+    seconds, share = serial_floor((place(op(300e12, 1e12), ROOF), place(op(0, 1e12), ROOF)))
+    assert seconds == 4.0
     assert share == {Bound.COMPUTE: 0.75, Bound.MEMORY: 0.25, Bound.LINK: 0.0, Bound.OVERHEAD: 0.0}
 
 
 def test_shares_of_nothing_are_zero() -> None:
-    assert set(bound_share(()).values()) == {0.0}
+    assert serial_floor(()) == (0, dict.fromkeys(Bound, 0.0))
 
 
 def test_envelope_is_the_highest_roof() -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rooflens.core.arrays import Count, is_array, least, most, ratio, where
+from rooflens.core.arrays import Count, add_where, is_array, least, most, negate, plus, ratio, where
 from rooflens.core.hardware import Hardware, Roof
 from rooflens.core.op import DType, Op, Traffic
-from rooflens.core.profile import Bound, PhaseProfile, Point, Timing
+from rooflens.core.profile import Bound, PhaseProfile, Point
 from rooflens.core.scenario import Phase
 
 
@@ -39,14 +39,9 @@ def place(op: Op, roof: Roof, *, link_bandwidth: float | None = None) -> Point:
     Raises:
         ValueError: the op moves bytes over a link and no `link_bandwidth` (byte/s) is given.
     """
-    compute_s = op.flops / roof.peak
-    memory_s = op.traffic.memory / roof.bandwidth
-    link_s: Count = 0.0
-    if is_array(op.traffic.link) or op.traffic.link:
-        if link_bandwidth is None:
-            raise ValueError(f"{op.name} moves bytes over a link: give its bandwidth")
-        link_s = op.traffic.link / link_bandwidth
-    return Point(op, roof, Timing(compute_s, memory_s, link_s, most(most(compute_s, memory_s), link_s)))
+    if link_bandwidth is None and (is_array(op.traffic.link) or op.traffic.link):
+        raise ValueError(f"{op.name} moves bytes over a link: give its bandwidth")
+    return Point(op, roof, link_bandwidth)
 
 
 def place_phase(phase: Phase, ops: Sequence[Op], hardware: Hardware, dtype: DType) -> PhaseProfile:
@@ -60,23 +55,23 @@ def place_phase(phase: Phase, ops: Sequence[Op], hardware: Hardware, dtype: DTyp
     """
     vector = hardware.vector_roof(dtype)
     points = tuple(place(op, hardware.roof(op.dtype) if op.kind.on_matrix_units else vector) for op in ops)
-    traffic = _total_traffic(ops)
-    flops = sum(op.flops for op in ops)
-    floor_s = sum(point.floor_s for point in points)
+    traffic = Traffic.total_of([op.traffic for op in ops])
+    floor_s, shares = serial_floor(points)
+    flops = plus(*(op.flops for op in ops))
     roof = hardware.roof(dtype)
     return PhaseProfile(
         phase=phase,
         points=points,
         roof=roof,
         flops=flops,
-        model_flops=sum(op.model_flops for op in ops),
+        model_flops=plus(*(op.model_flops for op in ops)),
         traffic=traffic,
-        compulsory_bytes=sum(op.compulsory_bytes for op in ops),
+        compulsory_bytes=plus(*(op.compulsory_bytes for op in ops)),
         floor_s=floor_s,
         ideal_s=ideal_seconds(points),
         intensity=ratio(flops, traffic.memory),
         ridge_point=ridge_point(roof),
-        bound_share=bound_share(points),
+        bound_share=shares,
     )
 
 
@@ -86,28 +81,33 @@ def ideal_seconds(points: Sequence[Point]) -> Count:
     max(matrix FLOP / peak, compulsory bytes / bandwidth), in which activations stay on chip and the
     vector units work beside the matrix units. Link time is compulsory and overlaps with both.
     """
-    compute_s = sum(point.op.model_flops / point.roof.peak for point in points)
-    memory_s = sum(point.op.compulsory_bytes / point.roof.bandwidth for point in points)
-    link_s = sum(point.timing.link_s for point in points)
+    compute_s = _sum_over([(point.roof.peak, point.op.model_flops) for point in points])
+    memory_s = _sum_over([(point.roof.bandwidth, point.op.compulsory_bytes) for point in points])
+    link_s = plus(*(point.timing.link_s for point in points))
     return most(most(compute_s, memory_s), link_s)
 
 
-def bound_share(points: Sequence[Point]) -> dict[Bound, Count]:
-    """Share of the serial floor that is held by each bound; a share is in [0, 1] and they add up to 1.
+def serial_floor(points: Sequence[Point]) -> tuple[Count, dict[Bound, Count]]:
+    """Seconds of `points` one after another, and the share in 0..1 of them that each bound holds.
 
-    An op belongs to the bound whose time is its floor, to memory at the ridge point itself.
+    An op belongs to the bound whose time is its floor, to memory at the ridge point itself. Shares add up to
+    1, or are all 0 where no time passes.
     """
     seconds: dict[Bound, Count] = dict.fromkeys(Bound, 0.0)
-    for point in points:
-        t = point.timing
-        on_link = t.link_s > most(t.compute_s, t.memory_s)
-        computes = t.compute_s > t.memory_s
-        seconds[Bound.LINK] = seconds[Bound.LINK] + where(on_link, t.floor_s, 0.0)
-        rest = where(on_link, 0.0, t.floor_s)
-        seconds[Bound.COMPUTE] = seconds[Bound.COMPUTE] + where(computes, rest, 0.0)
-        seconds[Bound.MEMORY] = seconds[Bound.MEMORY] + where(computes, 0.0, rest)
-    total = sum(seconds.values())
-    return {bound: s / total if is_array(total) or total else 0.0 for bound, s in seconds.items()}
+    for timing in (point.timing for point in points):
+        computes, rest = timing.compute_s > timing.memory_s, most(timing.compute_s, timing.memory_s)
+        if is_array(timing.link_s) or timing.link_s:
+            on_link = timing.link_s > rest
+            seconds[Bound.LINK] = add_where(seconds[Bound.LINK], on_link, timing.link_s)
+            rest = where(on_link, 0.0, rest)
+        seconds[Bound.COMPUTE] = add_where(seconds[Bound.COMPUTE], computes, rest)
+        seconds[Bound.MEMORY] = add_where(seconds[Bound.MEMORY], negate(computes), rest)
+    total = plus(*seconds.values())
+    return total, {bound: _share(held, total) for bound, held in seconds.items()}
+
+
+def _share(held: Count, total: Count) -> Count:
+    return held / total if is_array(held) or held else 0.0
 
 
 def envelope(roofs: Sequence[Roof], intensities: Sequence[float]) -> list[float]:
@@ -115,8 +115,7 @@ def envelope(roofs: Sequence[Roof], intensities: Sequence[float]) -> list[float]
     return [max(float(attainable(intensity, roof)) for roof in roofs) for intensity in intensities]
 
 
-def _total_traffic(ops: Sequence[Op]) -> Traffic:
-    total = Traffic()
-    for op in ops:
-        total = total + op.traffic
-    return total
+def _sum_over(terms: Sequence[tuple[float, Count]]) -> Count:
+    """Sum of counts over their rates; counts of one rate are added before they are divided."""
+    rates = dict.fromkeys(rate for rate, _ in terms)
+    return plus(*(plus(*(count for own, count in terms if own == rate)) / rate for rate in rates))

@@ -57,6 +57,40 @@ def where(condition: Any, yes: Count, no: Count) -> Count:
     return np.where(condition, yes, no)
 
 
+def plus(*terms: Count) -> Count:
+    """Return the sum of `terms`; those that are exactly 0 cost nothing, and arrays are added in place."""
+    counted = [term for term in terms if is_array(term) or term != 0]
+    if len(counted) < 2:
+        return counted[0] if counted else 0
+    total = counted[0] + counted[1]
+    for term in counted[2:]:
+        total = _add_in_place(total, term)
+    return total
+
+
+def add_where(total: Count, condition: Any, value: Count) -> Count:
+    """Return `total` + `value` where `condition` holds and `total` elsewhere; an array `total` is changed in place."""
+    if not is_array(condition):
+        return total + value if condition else total
+    import numpy as np
+
+    if not is_array(total):
+        total = np.full(condition.shape, total, dtype=np.float64)
+    return np.add(total, value, out=total, where=condition)
+
+
+def negate(condition: Any) -> Any:
+    """Return the opposite of a boolean, or of each in an array."""
+    return ~condition if is_array(condition) else not condition
+
+
+def _add_in_place(total: Count, term: Count) -> Count:
+    if is_array(total) and total.shape == getattr(term, "shape", total.shape):
+        total += term
+        return total
+    return total + term
+
+
 def ratio(a: Count, b: Count) -> Count:
     """Return a / b; infinite where only `b` is 0 and not-a-number where both are."""
     if is_array(a) or is_array(b):

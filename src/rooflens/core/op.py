@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from rooflens.core.arrays import Count, ratio
+from rooflens.core.arrays import Count, is_array, plus, ratio
 from rooflens.units import DTYPES, dtype_name
 
 
@@ -89,19 +90,28 @@ class Traffic:
     @property
     def memory(self) -> Count:
         """Bytes over the memory bus: all kinds but `link`."""
-        return self.weights + self.kv_read + self.kv_write + self.activations + self.state
+        return plus(self.weights, self.kv_read, self.kv_write, self.activations, self.state)
 
     @property
     def total(self) -> Count:
         """All bytes, in bytes."""
-        return self.memory + self.link
+        return plus(self.memory, self.link)
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+        return Traffic.total_of((self, other))
+
+    @classmethod
+    def total_of(cls, traffics: Sequence[Traffic]) -> Traffic:
+        """The sum of `traffics`, kind by kind."""
+        return cls(*(plus(*(getattr(traffic, f.name) for traffic in traffics)) for f in fields(cls)))
 
     def times(self, factor: int) -> Traffic:
         """Every kind multiplied by `factor`."""
-        return Traffic(*(getattr(self, f.name) * factor for f in fields(self)))
+        return Traffic(*(_scaled(getattr(self, f.name), factor) for f in fields(self)))
+
+
+def _scaled(count: Count, factor: int) -> Count:
+    return count * factor if is_array(count) or count else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +144,16 @@ class AttentionShape:
 
 @dataclass(frozen=True, slots=True)
 class PointwiseShape:
-    """`flops_per_value` operations on each of `values` values."""
+    """`flops_per_value` operations on each of `rows` x `width` values."""
 
-    values: Count
+    rows: Count
+    width: int
     flops_per_value: int
+
+    @property
+    def values(self) -> Count:
+        """How many values there are."""
+        return self.rows * self.width
 
 
 Shape = GemmShape | AttentionShape | PointwiseShape
@@ -174,17 +190,21 @@ class Op:
     @property
     def compulsory_bytes(self) -> Count:
         """Bytes that any implementation moves: weights, KV, state, and what leaves the model."""
-        return self.traffic.memory - self.traffic.activations + self.leaving_bytes
+        t = self.traffic
+        return plus(t.weights, t.kv_read, t.kv_write, t.state, self.leaving_bytes)
 
     def times(self, count: int) -> Op:
         """The same kernel run `count` times as often."""
+        if count == 1:
+            return self
+        flops = _scaled(self.flops, count)
         return replace(
             self,
             count=self.count * count,
-            flops=self.flops * count,
-            model_flops=self.model_flops * count,
+            flops=flops,
+            model_flops=flops if self.model_flops is self.flops else _scaled(self.model_flops, count),
             traffic=self.traffic.times(count),
-            leaving_bytes=self.leaving_bytes * count,
+            leaving_bytes=_scaled(self.leaving_bytes, count),
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from rooflens.core.arrays import Count, is_array
+from rooflens.core.arrays import Count, is_array, most
 from rooflens.core.hardware import Hardware, Roof
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import Op, Traffic
@@ -38,12 +38,16 @@ def largest(held: Mapping[Bound, Count]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds that an op takes at least: `floor_s` is the largest of the three (perfect overlap)."""
+    """Seconds that an op takes at least on each resource, a total over its count."""
 
     compute_s: Count
     memory_s: Count
     link_s: Count
-    floor_s: Count
+
+    @property
+    def floor_s(self) -> Count:
+        """The largest of the three: perfect overlap."""
+        return most(most(self.compute_s, self.memory_s), self.link_s)
 
     @property
     def bound(self) -> Any:
@@ -57,11 +61,18 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An op under its roof."""
+    """An op under its roof, and under its link where it moves bytes over one (byte/s)."""
 
     op: Op
     roof: Roof
-    timing: Timing
+    link_bandwidth: float | None = None
+
+    @property
+    def timing(self) -> Timing:
+        """Seconds on each resource."""
+        traffic = self.op.traffic
+        link_s = 0.0 if self.link_bandwidth is None else traffic.link / self.link_bandwidth
+        return Timing(self.op.flops / self.roof.peak, traffic.memory / self.roof.bandwidth, link_s)
 
     @property
     def floor_s(self) -> Count:

@@ -64,7 +64,7 @@ def _repeat_kv(name: str, layer: Attention, setting: Setting, keys: Count) -> Op
 
 
 def _copy(name: str, setting: Setting, traffic: Traffic, values: Count) -> Op:
-    return Op(name, OpKind.COPY, setting.precision.activations, 0, 0, traffic, PointwiseShape(values, 0))
+    return Op(name, OpKind.COPY, setting.precision.activations, 0, 0, traffic, PointwiseShape(values, 1, 0))
 
 
 def _product(name: str, fused: Op, width: int, moved: Count) -> Op:
@@ -88,5 +88,5 @@ def _softmax(name: str, fused: Op, scores: Count, mask: Count, act: DType) -> Op
         flops=fused.flops - fused.model_flops,
         model_flops=0,
         traffic=Traffic(activations=moved),
-        shape=PointwiseShape(scores, SOFTMAX_FLOPS),
+        shape=PointwiseShape(scores, 1, SOFTMAX_FLOPS),
     )

@@ -33,7 +33,7 @@ def _count(step: Step, setting: Setting) -> Iterable[Op]:
         case Attend(name, layer):
             return eager_attention(name, layer, setting) if setting.eager else (attention(name, layer, setting),)
         case Normalise(norm, adds_residual):
-            return (pointwise.norm(norm, setting.tokens, setting, adds_residual=adds_residual),)
+            return (pointwise.norm(norm, setting, adds_residual=adds_residual),)
         case Rotate(name, width):
             return (pointwise.rotary(name, width, setting),)
         case Activate(name, width, gated):

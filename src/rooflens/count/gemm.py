@@ -23,7 +23,7 @@ def linear(name: str, tokens: Count, parts: Sequence[Linear], setting: Setting) 
     d_in = parts[0].d_in
     d_out = sum(part.d_out for part in parts)
     biased = sum(part.d_out for part in parts if part.bias)
-    model_flops = 2 * tokens * d_in * d_out
+    model_flops = tokens * (2 * d_in * d_out)
     traffic = Traffic(
         weights=sum(_weight_bytes(part, setting.precision) for part in parts),
         activations=_activation_bytes(tokens, d_in, d_out, setting.precision),
@@ -32,7 +32,7 @@ def linear(name: str, tokens: Count, parts: Sequence[Linear], setting: Setting) 
         name=name,
         kind=OpKind.GEMM,
         dtype=setting.precision.compute,
-        flops=model_flops + tokens * biased,
+        flops=model_flops + tokens * biased if biased else model_flops,
         model_flops=model_flops,
         traffic=setting.charged(traffic),
         shape=GemmShape(tokens, d_out, d_in, bool(biased)),
@@ -46,7 +46,7 @@ def output_head(head: Linear, setting: Setting) -> Op:
     dtype of the activations. The logits leave the model: their bytes are compulsory.
     """
     tokens, precision = setting.logit_tokens, setting.precision
-    model_flops = 2 * tokens * head.d_in * head.d_out
+    model_flops = tokens * (2 * head.d_in * head.d_out)
     logits = precision.activations.bytes_of(tokens * head.d_out)
     traffic = Traffic(
         weights=precision.kept.bytes_of(head.params),
@@ -57,7 +57,7 @@ def output_head(head: Linear, setting: Setting) -> Op:
         name=head.name,
         kind=OpKind.GEMM,
         dtype=precision.attention,
-        flops=model_flops + (tokens * head.d_out if head.bias else 0),
+        flops=model_flops + tokens * head.d_out if head.bias else model_flops,
         model_flops=model_flops,
         traffic=charged,
         shape=GemmShape(tokens, head.d_out, head.d_in, head.bias),
@@ -68,6 +68,8 @@ def output_head(head: Linear, setting: Setting) -> Op:
 def _activation_bytes(tokens: Count, d_in: int, d_out: int, precision: Precision) -> Count:
     """Input in the compute dtype (a fused kernel before it quantised it), output in the activations' dtype."""
     read = precision.activations if precision.compute.bits >= 16 else precision.compute
+    if read is precision.activations:
+        return read.bytes_of(tokens * (d_in + d_out))
     return read.bytes_of(tokens * d_in) + precision.activations.bytes_of(tokens * d_out)
 
 

@@ -46,8 +46,8 @@ _ROTARY_FLOPS = 3
 _ACTIVATION_FLOPS = 4
 
 
-def norm(layer: Norm, tokens: Count, setting: Setting, *, adds_residual: bool) -> Op:
-    """Count a normalisation of `tokens` rows, with the residual add that engines fuse into it.
+def norm(layer: Norm, setting: Setting, *, adds_residual: bool) -> Op:
+    """Count a normalisation of every token, with the residual add that engines fuse into it.
 
     Derivation, FLOP per value: RMSNorm squares, accumulates and scales (3); LayerNorm also sums and
     subtracts the mean (5); a weight and a bias add 1 each, a fused residual add 1.
@@ -55,14 +55,13 @@ def norm(layer: Norm, tokens: Count, setting: Setting, *, adds_residual: bool) -
     per_value = (3 if layer.kind is NormKind.RMS else 5) + int(layer.weight) + int(layer.bias) + int(adds_residual)
     passes = RMS_NORM if layer.kind is NormKind.RMS else LAYER_NORM
     weights = setting.precision.kept.bytes_of(layer.params)
-    return _pointwise(
-        layer.name, OpKind.NORM, tokens * layer.width * layer.rows, per_value, setting, passes=passes, weights=weights
-    )
+    width = layer.width * layer.rows
+    return _pointwise(layer.name, OpKind.NORM, width, per_value, setting, passes=passes, weights=weights)
 
 
 def rotary(name: str, width: int, setting: Setting) -> Op:
     """Count the rotation of `width` values of q and k per token: two products and a sum each."""
-    return _pointwise(name, OpKind.ROTARY, setting.tokens * width, _ROTARY_FLOPS, setting, passes=ROTARY)
+    return _pointwise(name, OpKind.ROTARY, width, _ROTARY_FLOPS, setting, passes=ROTARY)
 
 
 def activation(name: str, width: int, gated: bool, setting: Setting) -> Op:
@@ -72,12 +71,12 @@ def activation(name: str, width: int, gated: bool, setting: Setting) -> Op:
     """
     passes = Passes(ACTIVATION.native + (GATE.native if gated else 0))
     flops = _ACTIVATION_FLOPS + int(gated)
-    return _pointwise(name, OpKind.ACTIVATION, setting.tokens * width, flops, setting, passes=passes)
+    return _pointwise(name, OpKind.ACTIVATION, width, flops, setting, passes=passes)
 
 
 def residual(name: str, width: int, setting: Setting) -> Op:
     """Count a residual add of `width` values per token: 1 FLOP each."""
-    return _pointwise(name, OpKind.RESIDUAL, setting.tokens * width, 1, setting, passes=RESIDUAL)
+    return _pointwise(name, OpKind.RESIDUAL, width, 1, setting, passes=RESIDUAL)
 
 
 def embedding(name: str, width: int, positions: bool, setting: Setting) -> Op:
@@ -86,22 +85,21 @@ def embedding(name: str, width: int, positions: bool, setting: Setting) -> Op:
     A learned position is one more row and one add. In eager execution the rows are written as well.
     """
     rows = 2 if positions else 1
-    values = setting.tokens * width
     return _pointwise(
         name,
         OpKind.EMBEDDING,
-        values,
+        width,
         rows - 1,
         setting,
         passes=Passes(rows + (RESIDUAL.native if positions else 0)),
-        weights=setting.precision.kept.bytes_of(values * rows),
+        weights=setting.precision.kept.bytes_of(setting.tokens * (width * rows)),
     )
 
 
 def _pointwise(
     name: str,
     kind: OpKind,
-    values: Count,
+    width: int,
     flops_per_value: int,
     setting: Setting,
     *,
@@ -109,13 +107,13 @@ def _pointwise(
     weights: Count = 0,
 ) -> Op:
     dtype = setting.precision.activations
-    activations = values * passes.bytes_per_value(dtype) if setting.eager else 0
+    activations = setting.tokens * (width * passes.bytes_per_value(dtype)) if setting.eager else 0
     return Op(
         name=name,
         kind=kind,
         dtype=dtype,
-        flops=values * flops_per_value,
+        flops=setting.tokens * (width * flops_per_value) if flops_per_value else 0,
         model_flops=0,
         traffic=setting.charged(Traffic(weights=weights, activations=activations)),
-        shape=PointwiseShape(values, flops_per_value),
+        shape=PointwiseShape(setting.tokens, width, flops_per_value),
     )

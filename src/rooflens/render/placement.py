@@ -26,7 +26,7 @@ def place_figure(
     With `seconds` the share of the roof is floor_s / seconds, above 1 where it lies above the roof.
     """
     under = Roof(peak, bandwidth, DType.BF16, "memory")
-    op = Op("figure", OpKind.COPY, DType.BF16, flops, flops, Traffic(activations=moved), PointwiseShape(1, 0))
+    op = Op("figure", OpKind.COPY, DType.BF16, flops, flops, Traffic(activations=moved), PointwiseShape(1, 1, 0))
     point = place(op, under)
     intensity = float(op.intensity) if moved else None
     return {

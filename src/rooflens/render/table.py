@@ -26,9 +26,7 @@ def profile_table(profile: Profile) -> RenderableType:
     """
     document = profile_document(profile)
     parts: list[RenderableType] = [_title(document, profile), Text()]
-    parts += [
-        _verdict_line(phase.bound, verdict(shown)) for phase, shown in zip(document.phases, profile.phases, strict=True)
-    ]
+    parts += [_verdict_line(str(phase.bound), verdict(phase)) for phase in profile.phases]
     parts += [Text(), _phase_table(document), Text(_metrics_line(document)), Text()]
     for phase in document.phases:
         parts += [_kernel_table(phase), Text()]
