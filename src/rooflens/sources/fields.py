@@ -98,14 +98,16 @@ class Fields:
 
 
 def show(value: object) -> str:
-    """`value` as an error prints it: short, on one line."""
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**30 else None
-    if text is None:
-        text = (
-            "null"
-            if value is None
-            else f"a number of {value.bit_length()} bits"
-            if isinstance(value, int)
-            else repr(value)
-        )
+    """`value` as an error prints it: short, on one line, as JSON spells it."""
+    text = _SPELLINGS.get(value) if value is None or isinstance(value, bool) else _text(value)
+    assert text is not None
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_SPELLINGS: dict[object, str] = {None: "null", True: "true", False: "false"}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**30 else f"a number of {value.bit_length()} bits"
+    return repr(value)
