@@ -29,7 +29,8 @@ def main() -> None:
         start = time.perf_counter()
         single = [predict(model, part, batch=int(batches[i]), context=int(contexts[i])).phases[1] for i in chosen]
         each = (time.perf_counter() - start) / SINGLES
-        worst = max(abs(step.floor_s[i] / one.floor_s - 1) for i, one in zip(chosen, single, strict=True))
+        floors = np.asarray(step.floor_s)
+        worst = max(abs(floors[i] / one.floor_s - 1) for i, one in zip(chosen, single, strict=True))
         ratio = each / (swept / PAIRS)
         print(f"{name:16}{swept:8.2f} s{1e6 * swept / PAIRS:9.2f} µs{1e6 * each:13.0f} µs{ratio:9.0f}{worst:22.1e}")
 

@@ -42,7 +42,7 @@ def test_every_name_is_there_and_documented() -> None:
         ("decode", {"batch": 64, "context": 2048}, 1_029_349_310_464),
     ],
 )
-def test_llama_flops(kind: str, given: dict[str, int], flops: int) -> None:
+def test_llama_flops(kind: str, given: dict[str, Any], flops: int) -> None:
     assert phase(kind, **given).model_flops == flops
 
 
@@ -95,7 +95,7 @@ def test_ridge_points_case_31() -> None:
     [("bf16", 295), ("fp8", 295), ("int4", 76)],
 )
 def test_case_32_crossover_of_weights_alone(precision: str, batch: int) -> None:
-    def bound(sequences: int) -> Bound:
+    def bound(sequences: int) -> Any:
         step = phase(
             "decode", batch=sequences, precision=precision, conventions=Conventions(traffic=TrafficModel.WEIGHTS)
         )

@@ -42,6 +42,71 @@ __all__ = [*sorted(_HOME), "__version__"]
 
 if TYPE_CHECKING:
     from rooflens.api import predict as predict
+    from rooflens.core.hardware import (
+        Ceiling as Ceiling,
+        Hardware as Hardware,
+        Link as Link,
+        MemoryLevel as MemoryLevel,
+        Roof as Roof,
+    )
+    from rooflens.core.model import (
+        Attention as Attention,
+        Layer as Layer,
+        Linear as Linear,
+        Mlp as Mlp,
+        ModelSpec as ModelSpec,
+        Norm as Norm,
+    )
+    from rooflens.core.op import (
+        DType as DType,
+        Op as Op,
+        OpKind as OpKind,
+        Provenance as Provenance,
+        Traffic as Traffic,
+    )
+    from rooflens.core.profile import (
+        Bound as Bound,
+        Finding as Finding,
+        PhaseProfile as PhaseProfile,
+        Point as Point,
+        Profile as Profile,
+        Timing as Timing,
+    )
+    from rooflens.core.scenario import (
+        AttentionFlops as AttentionFlops,
+        Batch as Batch,
+        Conventions as Conventions,
+        Fusion as Fusion,
+        Logits as Logits,
+        Phase as Phase,
+        PhaseKind as PhaseKind,
+        Precision as Precision,
+        Scenario as Scenario,
+        TrafficModel as TrafficModel,
+    )
+    from rooflens.count import (
+        active_params as active_params,
+        forward as forward,
+        kv_cache_bytes as kv_cache_bytes,
+        params as params,
+        weight_bytes as weight_bytes,
+    )
+    from rooflens.errors import RooflensError as RooflensError
+    from rooflens.metrics import (
+        Metrics as Metrics,
+        PhaseMetrics as PhaseMetrics,
+        phase_metrics as phase_metrics,
+        profile_metrics as profile_metrics,
+    )
+    from rooflens.precision import Dtypes as Dtypes
+    from rooflens.roofline import (
+        attainable as attainable,
+        envelope as envelope,
+        place as place,
+        ridge_point as ridge_point,
+    )
+    from rooflens.sources.hardware import hardware_names as hardware_names, load_hardware as load_hardware
+    from rooflens.sources.models import bundled_names as bundled_names, load_model as load_model
 
 
 def __getattr__(name: str) -> object:

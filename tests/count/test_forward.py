@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from rooflens.core.model import Attention, Layer, Linear, Mlp, ModelSpec, Norm
@@ -117,6 +118,25 @@ def test_eager_traffic_holds_the_score_matrix() -> None:
     # 6 passes in 2 bytes, 2 in 4 bytes, and the mask of 3 x 3 once: (6 x 2 + 2 x 4) x 18 + 2 x 9, in two layers
     assert softmax.traffic == Traffic(activations=2 * ((6 * 2 + 2 * 4) * 18 + 2 * 9))
     assert total(eager).activations > total(fused).activations
+
+
+@pytest.mark.parametrize("model", [tiny_model(), tiny_model(window=4)])
+def test_what_is_compulsory_does_not_depend_on_the_traffic_model(model: ModelSpec) -> None:
+    """Copies of the cache, repeated heads and score matrices are what a better kernel would not move."""
+    for phase in (prefill(2, 5), decode(2, 9)):
+        fused = forward(model, phase, precision(), Conventions())
+        eager = forward(model, phase, precision(), Conventions(traffic=TrafficModel.EAGER))
+        assert sum(op.compulsory_bytes for op in eager) == sum(op.compulsory_bytes for op in fused)
+
+
+def test_ragged_blocks_are_whole_over_arrays_too() -> None:
+    """K and V of 4 values in nvfp4 take whole blocks of 16 (9 B), however many tokens an array asks for."""
+    cached = np.array([1.0, 3.0, 5.0])
+    narrow = precision(kv=DType.NVFP4)
+    swept = forward(tiny_model(), Phase(PhaseKind.DECODE, Batch(1, 1, cached)), narrow, Conventions())
+    read = next(op.traffic.kv_read for op in swept if op.kind is OpKind.ATTENTION)
+    single = [forward(tiny_model(), decode(1, int(c)), narrow, Conventions()) for c in cached]
+    assert read.tolist() == [next(op.traffic.kv_read for op in ops if op.kind is OpKind.ATTENTION) for ops in single]
 
 
 def test_case_34_linear_with_bias() -> None:

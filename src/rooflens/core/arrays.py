@@ -81,7 +81,11 @@ def add_where(total: Count, condition: Any, value: Count) -> Count:
 
 def negate(condition: Any) -> Any:
     """Return the opposite of a boolean, or of each in an array."""
-    return ~condition if is_array(condition) else not condition
+    if not is_array(condition):
+        return not condition
+    import numpy as np
+
+    return np.logical_not(condition)
 
 
 def _add_in_place(total: Count, term: Count) -> Count:

@@ -45,13 +45,11 @@ class DType(str, Enum):
         return DType(DTYPES[self.value].compute)
 
     def bytes_of(self, values: Count) -> Count:
-        """Bytes that `values` values take, whole blocks for integers."""
+        """Bytes that `values` values take, in whole blocks."""
         row = DTYPES[self.value]
         if row.block_values == 1:
             return values * row.block_bytes
-        if isinstance(values, int):
-            return -(-values // row.block_values) * row.block_bytes
-        return values * (row.block_bytes / row.block_values)
+        return -(-values // row.block_values) * row.block_bytes
 
 
 class OpKind(str, Enum):

@@ -42,25 +42,26 @@ def _operands(setting: Setting, layer: Attention, keys: Count, width: int) -> Co
 
 
 def _cache_update(name: str, layer: Attention, setting: Setting, keys: Count) -> Op:
-    """The cache grows by concatenation: what it holds is read, and all of it written anew."""
+    """The cache grows by concatenation: what it holds is read and written anew, new K and V are appended.
+
+    Reading it once and writing what is new is compulsory KV traffic; the rest of the copy counts as activations.
+    """
     kv, fresh = setting.precision.kv, setting.tokens * layer.values_per_token
-    held = keys * layer.values_per_token
+    held = keys * layer.values_per_token - fresh
     traffic = Traffic(
-        kv_read=kv.bytes_of(held - fresh),
-        kv_write=kv.bytes_of(held),
-        activations=setting.precision.activations.bytes_of(fresh),
+        kv_read=kv.bytes_of(held),
+        kv_write=kv.bytes_of(fresh),
+        activations=setting.precision.activations.bytes_of(fresh) + kv.bytes_of(held),
     )
-    return _copy(f"{name}.cache_update", setting, traffic, held)
+    return _copy(f"{name}.cache_update", setting, traffic, keys * layer.values_per_token)
 
 
 def _repeat_kv(name: str, layer: Attention, setting: Setting, keys: Count) -> Op:
-    """K and V of each KV head are copied for every query head of its group."""
+    """K and V of each KV head are copied for every query head of its group: read once, written for each head."""
+    read = setting.precision.kv.bytes_of(keys * layer.values_per_token)
     repeated = keys * layer.heads * (layer.d_k + layer.d_v)
-    traffic = Traffic(
-        kv_read=setting.precision.kv.bytes_of(keys * layer.values_per_token),
-        activations=setting.precision.activations.bytes_of(repeated),
-    )
-    return _copy(f"{name}.repeat_kv", setting, traffic, repeated)
+    written = setting.precision.activations.bytes_of(repeated)
+    return _copy(f"{name}.repeat_kv", setting, Traffic(activations=read + written), repeated)
 
 
 def _copy(name: str, setting: Setting, traffic: Traffic, values: Count) -> Op:
@@ -88,5 +89,12 @@ def _softmax(name: str, fused: Op, scores: Count, mask: Count, act: DType) -> Op
         flops=fused.flops - fused.model_flops,
         model_flops=0,
         traffic=Traffic(activations=moved),
-        shape=PointwiseShape(scores, 1, SOFTMAX_FLOPS),
+        shape=PointwiseShape(_kept_scores(fused), 1, SOFTMAX_FLOPS),
     )
+
+
+def _kept_scores(fused: Op) -> Count:
+    """Scores that count by the convention that is asked for; memory holds all of them."""
+    shape = fused.shape
+    assert isinstance(shape, AttentionShape)
+    return shape.sequences * shape.pairs * shape.heads

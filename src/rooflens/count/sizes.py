@@ -44,6 +44,7 @@ def weight_bytes(model: ModelSpec, weights: DType, kept: DType) -> int:
     Biases stay in `kept`, as quantised checkpoints store them.
     """
     linears = [(layer.count, linear) for layer in model.layers for linear in layer.linears]
+    linears += [(1, linear) for linear in model.table_projections]
     quantised = sum(count * int(weights.bytes_of(linear.d_in * linear.d_out)) for count, linear in linears)
     values = sum(count * linear.d_in * linear.d_out for count, linear in linears)
     return quantised + int(kept.bytes_of(params(model) - values))

@@ -1,0 +1,91 @@
+"""Formula: one line of an explanation, in words, then in numbers, then its value.
+
+Every line of an explanation that holds " = " is one of these: what stands before the last " = " can be
+evaluated, and gives what stands after it. The signs are + - x / // ( ) min max ceil.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rooflens.core.op import DType
+from rooflens.units import DTYPES, si
+
+_LABEL = 15
+_LARGE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A figure with its derivation.
+
+    words: the formula in the field's words. numbers: the same with the numbers in their places.
+    value: what it gives, an int or a float in the base of `unit` (a share in 0..1 for "%"), never an array.
+    """
+
+    label: str
+    words: str
+    numbers: str
+    value: Any
+    unit: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        """One line: label, words, numbers, value."""
+        return f"{self.label:<{_LABEL}}{self.words} = {self.numbers} = {shown(self.value, self.unit)}{self.note}"
+
+
+def shown(value: Any, unit: str) -> str:
+    """`value` with its unit: whole numbers in full, the rest to four digits."""
+    if unit == "%":
+        return f"{100 * value:.4g} %"
+    if unit == "s":
+        return duration(value)
+    if unit in ("FLOP", "B"):
+        short = f" ({si(value, unit)})" if value >= _LARGE else ""
+        return f"{value:,} {unit}{short}"
+    return f"{number(value)} {unit}".strip()
+
+
+def duration(seconds: Any) -> str:
+    """Seconds with a prefix, to four digits."""
+    return si(seconds, "s")
+
+
+def number(value: Any) -> str:
+    """A bare number: whole ones in full, others to four digits and at least one decimal."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def exact(value: Any, unit: str) -> str:
+    """`value` with an SI prefix and every digit that it has: 1.979 PFLOP/s, not rounded to four digits."""
+    return si(value, unit, digits=12)
+
+
+def times(*factors: Any) -> str:
+    """The product of `factors` as text; whole numbers get their commas, text stays as it is."""
+    return " x ".join(f if isinstance(f, str) else number(f) for f in factors)
+
+
+def stored(product: str, values: Any, dtype: DType) -> str:
+    """Bytes of `values` values in `dtype` as text, `product` being how their number comes about.
+
+    Blocked dtypes hold `block_values` values in `block_bytes` bytes, scales included, and fill whole blocks.
+    """
+    row = DTYPES[dtype.value]
+    if row.block_values == 1:
+        return times(product, row.block_bytes)
+    if values % row.block_values == 0:
+        return f"{times(product, row.block_bytes)} / {row.block_values}"
+    return times(f"ceil(({product}) / {row.block_values})", row.block_bytes)
+
+
+def size_words(dtype: DType) -> str:
+    """How `stored` spells the size of a value of `dtype` in words."""
+    row = DTYPES[dtype.value]
+    if row.block_values == 1:
+        return "bytes"
+    return f"{row.block_bytes} bytes for {row.block_values}"
