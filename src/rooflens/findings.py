@@ -35,7 +35,7 @@ def _memory(profile: Profile) -> Iterator[Finding]:
         yield Finding("warning", "does_not_fit", f"{parts} do not fit {size} of {profile.hardware.name}")
     else:
         share = needed.memory_needed_bytes / held.value
-        yield Finding("info", "fits", f"{parts} take {share:.0%} of {size}, activations and framework not counted")
+        yield Finding("info", "fits", f"{parts} take {100 * share:.1f} % of {size}, activations and framework not counted")
 
 
 def _context(profile: Profile) -> Iterator[Finding]:

@@ -29,11 +29,10 @@ _CHOICES: dict[object, str] = {
 def verdict(phase: PhaseProfile) -> str:
     """One sentence that says what limits `phase` and how much of its time that bound holds."""
     bound: Bound = phase.bound
-    relation = "above" if phase.intensity > phase.ridge_point else "below"
     return (
         f"{phase.phase.kind} is {bound}-bound: {percent(phase.bound_share[bound])} of its "
-        f"{si(float(phase.floor_s), 's')} floor goes to {_WAITS[bound]}; {figure(phase.intensity)} FLOP/byte is "
-        f"{relation} the ridge point of {phase.ridge_point:,.1f}"
+        f"{si(float(phase.floor_s), 's')} floor goes to {_WAITS[bound]}; it has {figure(phase.intensity)} FLOP/byte, "
+        f"the ridge point is at {phase.ridge_point:,.1f}"
     )
 
 
@@ -44,11 +43,9 @@ def figure(value: object) -> str:
 
 
 def percent(share: object) -> str:
-    """A share in 0..1 as a percentage; one below 0.1 % keeps a digit that is not zero."""
+    """A share in 0..1 as a percentage with one decimal; what is not nothing never prints as 0."""
     value = 100 * float(share)  # type: ignore[arg-type]
-    if value and value < 0.1:
-        return f"{value:.1g} %"
-    return f"{value:.1f} %"
+    return "< 0.1 %" if 0 < value < 0.1 else f"{value:.1f} %"
 
 
 def convention_notes(conventions: Conventions) -> list[str]:

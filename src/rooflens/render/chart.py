@@ -1,0 +1,223 @@
+"""Profile -> one Vega-Lite specification of its roofline: plain data, no address, nothing to load.
+
+Source of the form: Williams, Waterman, Patterson, CACM 52(4), 2009, figure 1 (log-log, slope, flat, ridge point).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rooflens.core.profile import Profile
+from rooflens.core.scenario import PhaseKind
+from rooflens.render.chart_data import KERNEL, PHASE, Mark, kernel_marks, phase_marks, single
+from rooflens.render.chart_frame import LINE_PX, Frame, wrap
+from rooflens.render.chart_labels import (
+    AREA_PX,
+    LEAST_AREA_PX,
+    PHASE_AREA_PX,
+    fade,
+    kernel_labels,
+    occupy,
+    phase_labels,
+    ridge_labels,
+    roof_labels,
+    zone_names,
+)
+from rooflens.render.chart_notes import description, foot_notes, phase_names, scenario_notes, title
+from rooflens.render.chart_roofs import RoofLine, position, roof_layers, roof_lines, zone_layers
+from rooflens.render.palette import config
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+"""Names the language of the specification; nothing is loaded from it."""
+
+NARROW_PX = 600
+"""A chart narrower than this stacks its legends and labels fewer kernels."""
+
+_TIPS = {
+    "name": "kernel",
+    "runs": "runs",
+    "flops": "FLOP",
+    "bytes": "bytes",
+    "intensity": "intensity",
+    "performance": "performance at the floor",
+    "bound": "bound",
+    "time": "share of time",
+    "floor": "floor",
+}
+_DECADE = "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-6"
+
+
+def chart(profile: Profile, *, dark: bool = False, width: int = 900, height: int = 560) -> dict[str, Any]:
+    """The roofline of `profile` as a Vega-Lite 5 specification of about `width` x `height` pixels.
+
+    Intensity in FLOP per byte of memory traffic against performance in FLOP/s, both logarithmic. Each kernel
+    lies where its FLOP, its bytes and its floor put it; its area is its share of the phase's floor. Kernels
+    without FLOP or without bytes are named below the axes. `dark` changes the `config` of the result alone.
+
+    Raises:
+        InputError: `profile` holds arrays of scenarios.
+    """
+    single(profile)
+    kernels, phases, roofs = kernel_marks(profile), phase_marks(profile), roof_lines(profile)
+    foot = wrap(foot_notes(profile), width - 90, "; ")
+    heading = wrap([title(profile)], width - 24, size=17)
+    subtitle = wrap(scenario_notes(profile), width - 24)
+    narrow = width < NARROW_PX
+    legend_px = 4 * 18 if narrow else 26
+    plot = (width - 90, height - 84 - legend_px - 20 * len(heading) - LINE_PX * (len(foot) + len(subtitle)))
+    frame = Frame(*plot, *domains([*kernels, *phases], roofs, room=50 if narrow else 12))
+    return {
+        "$schema": SCHEMA,
+        "description": description(profile),
+        "title": {"text": heading, "subtitle": subtitle, "anchor": "start", "frame": "bounds"},
+        "width": frame.width,
+        "height": frame.height,
+        "datasets": {"kernels": [mark.row() for mark in kernels], "phases": [mark.row() for mark in phases]},
+        "layer": _layers(profile, frame, kernels, phases, roofs, foot=foot, narrow=narrow),
+        "config": config(dark=dark, narrow=narrow),
+    }
+
+
+def domains(
+    marks: Sequence[Mark], roofs: Sequence[RoofLine], *, room: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Intensities and performances that hold every mark and every main ridge point.
+
+    The margins keep marks and labels off the edges; `room` is the factor of intensity on both sides of a ridge point.
+    """
+    ridges = [line.ridge for line in roofs if line.main]
+    xs, ys = [mark.x for mark in marks] + ridges, [mark.y for mark in marks]
+    peak = max(line.roof.peak for line in roofs)
+    x_domain = min(min(xs) / 3, min(ridges) / room), max(max(xs) * 4, max(ridges) * room)
+    return x_domain, (min([y / 5 for y in ys] + [peak / 50]), peak * 4)
+
+
+def _layers(
+    profile: Profile,
+    frame: Frame,
+    kernels: Sequence[Mark],
+    phases: Sequence[Mark],
+    roofs: Sequence[RoofLine],
+    *,
+    foot: list[str],
+    narrow: bool,
+) -> list[dict[str, Any]]:
+    """The layers from back to front; that of the kernels is the first with colours, as a legend to click on needs."""
+    main = next(line for line in roofs if line.roof.peak == profile.phases[0].roof.peak)
+    occupy(frame, roofs, kernels, phases)
+    texts = [zone_names(frame, main), roof_labels(frame, roofs, main)]
+    wholes = phase_labels(frame, profile, phases)
+    texts.append(ridge_labels(frame, roofs, main))
+    largest = kernel_labels(frame, kernels, most=2 if narrow else 4, lines=2 if narrow else 4)
+    return [
+        *zone_layers(main),
+        *roof_layers(roofs, main),
+        _kernels(frame, phase_names(profile), params=_params(narrow)),
+        wholes[0],
+        largest[0],
+        _wholes(),
+        *texts,
+        wholes[1],
+        largest[1],
+        *([_foot(frame, foot)] if foot else []),
+    ]
+
+
+def _params(narrow: bool) -> list[dict[str, Any]]:
+    """Clicks on the legend leave one phase; dragging moves and Ctrl with the wheel (or a pinch) zooms a wide chart.
+
+    The wheel alone, and a finger on a narrow chart, go on scrolling the page.
+    """
+    only = {"name": "only", "select": {"type": "point", "fields": ["phase"]}, "bind": "legend"}
+    move = {"type": "interval", "zoom": "wheel![event.ctrlKey || event.metaKey]"}
+    return [only] if narrow else [only, {"name": "view", "select": move, "bind": "scales"}]
+
+
+def _kernels(frame: Frame, phases: list[str], *, params: list[dict[str, Any]]) -> dict[str, Any]:
+    size = {"domain": [0, 1], "range": [LEAST_AREA_PX, AREA_PX]}
+    legend = {"direction": "horizontal", "titleOrient": "left"}
+    return {
+        "params": params,
+        "data": {"name": "kernels"},
+        "mark": {"type": "point", "filled": True, "clip": True, "strokeWidth": 1},
+        "encoding": {
+            **_axes(frame),
+            "color": {
+                "field": "phase",
+                "type": "nominal",
+                "scale": {"domain": [str(kind) for kind in PhaseKind]},
+                "title": "phase",
+                "legend": {**legend, "values": phases},
+            },
+            "shape": {**_shape(), "legend": legend},
+            "size": {
+                "field": "share",
+                "type": "quantitative",
+                "scale": size,
+                "title": "area: share of time",
+                "legend": {**legend, "values": [0.01, 0.1, 0.5], "format": ".0%"},
+            },
+            "opacity": fade(0.55),
+            **_hover(),
+        },
+    }
+
+
+def _wholes() -> dict[str, Any]:
+    return {
+        "data": {"name": "phases"},
+        "mark": {"type": "point", "filled": True, "clip": True, "style": "phase-mark"},
+        "encoding": {
+            **position(),
+            "color": {"field": "phase", "type": "nominal"},
+            "shape": _shape(),
+            "size": {"value": PHASE_AREA_PX},
+            "opacity": fade(1),
+            **_hover(),
+        },
+    }
+
+
+def _shape() -> dict[str, Any]:
+    scale = {"domain": [KERNEL, PHASE], "range": ["circle", "diamond"]}
+    return {"field": "mark", "type": "nominal", "scale": scale, "title": "mark"}
+
+
+def _hover() -> dict[str, Any]:
+    return {
+        "tooltip": [{"field": key, "title": title} for key, title in _TIPS.items()],
+        "description": {"field": "name"},
+    }
+
+
+def _axes(frame: Frame) -> dict[str, Any]:
+    return {
+        "x": _axis("x", "intensity, FLOP per byte of memory traffic", frame.x_domain, ",~g"),
+        "y": _axis("y", "performance, FLOP/s", frame.y_domain, "~s"),
+    }
+
+
+def _axis(name: str, title: str, domain: tuple[float, float], form: str) -> dict[str, Any]:
+    """One logarithmic axis: lines and labels at whole decades, at 1, 2 and 5 once it is zoomed in that far."""
+    near = f"domain('{name}')[1] / domain('{name}')[0] < 50"
+    text = f"datum.value >= 1e6 ? format(datum.value, '~s') : format(datum.value, '{form}')"
+    grid = {"condition": {"test": _DECADE, "value": 1}, "value": 0}
+    return {
+        "field": name,
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": list(domain), "nice": False},
+        "axis": {
+            "title": title,
+            "labelExpr": f"{_DECADE} || {near} ? {text} : ''",
+            "gridWidth": grid,
+            "tickWidth": grid,
+            "labelOverlap": True,
+        },
+    }
+
+
+def _foot(frame: Frame, lines: list[str]) -> dict[str, Any]:
+    place = {"x": {"value": 0}, "y": {"value": frame.height + 48}}
+    mark = {"type": "text", "style": "foot", "align": "left", "baseline": "top", "lineHeight": LINE_PX, "clip": False}
+    return {"data": {"values": [{"text": lines}]}, "mark": mark, "encoding": {**place, "text": {"field": "text"}}}
