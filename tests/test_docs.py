@@ -75,7 +75,15 @@ REFUSED = {"rooflens gpu h100"}
 
 CONFIG = '{"model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2, ' \
          '"num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 100}'  # fmt: skip
-CARD = 'name = "my-card"\n[matrix]\nbf16 = "120 TFLOP/s"\nfp8 = "240 TFLOP/s"\n[memory]\nbandwidth = "1.5 TB/s"\nsize = "24 GB"\n'
+CARD = """
+name = "my-card"
+[matrix]
+bf16 = "120 TFLOP/s"
+fp8 = "240 TFLOP/s"
+[memory]
+bandwidth = "1.5 TB/s"
+size = "24 GB"
+"""
 
 
 @pytest.mark.parametrize("line", examples())

@@ -34,8 +34,9 @@ def _memory(profile: Profile) -> Iterator[Finding]:
     if needed.memory_needed_bytes > held.value:
         yield Finding("warning", "does_not_fit", f"{parts} do not fit {size} of {profile.hardware.name}")
     else:
-        share = needed.memory_needed_bytes / held.value
-        yield Finding("info", "fits", f"{parts} take {100 * share:.1f} % of {size}, activations and framework not counted")
+        share = 100 * needed.memory_needed_bytes / held.value
+        text = f"{parts} take {share:.1f} % of {size}, activations and framework not counted"
+        yield Finding("info", "fits", text)
 
 
 def _context(profile: Profile) -> Iterator[Finding]:
