@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rooflens.core.hardware import Ceiling, Hardware, MemoryLevel
 from rooflens.core.model import Attention, Layer, Mlp, ModelSpec, Norm, NormKind
 from rooflens.core.op import DType, Provenance
 from rooflens.core.scenario import Precision
+
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+"""A busy machine is no failure: nothing in the tests depends on how long they take."""
 
 SOURCE = Provenance("user", "a test")
 
