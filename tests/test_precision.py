@@ -61,14 +61,28 @@ def test_only_what_the_user_asked_for_is_refused() -> None:
 def test_a_checkpoint_without_a_peak_of_its_own_falls_back_and_says_so() -> None:
     old = part(matrix={FP16: Ceiling(65e12, SOURCE)}, absent=frozenset({BF16}))
     settled, found = settle(tiny_model(), old, Dtypes())
-    assert (settled.compute, settled.weights, settled.kv) == (FP16, FP16, FP16)
+    assert (settled.compute, settled.attention) == (FP16, FP16)
+    assert (settled.weights, settled.activations, settled.kv) == (BF16, BF16, BF16)
     assert "does not have bf16" in found[0].text
 
 
 def test_a_16_bit_peak_that_is_not_published_is_a_warning() -> None:
     settled, found = settle(tiny_model(), part(matrix={}), Dtypes())
-    assert settled.compute is FP32
+    assert (settled.compute, settled.weights, settled.activations) == (FP32, BF16, BF16)
     assert (found[0].level, "no floor" in found[0].text) == ("warning", True)
+
+
+def test_what_a_narrow_request_leaves_in_16_bit_falls_back_and_says_so() -> None:
+    """fp8 linear layers, but no 16-bit peak for attention and head: they run in fp32 and stay stored in bf16."""
+    narrow = part(matrix={FP8: Ceiling(4e14, SOURCE)})
+    settled, found = settle(tiny_model(), narrow, Dtypes(dtype=FP8))
+    assert (settled.compute, settled.attention, settled.activations, settled.kv) == (FP8, FP32, BF16, BF16)
+    assert found[0].level == "warning"
+
+
+def test_wide_weights_are_storage_alone() -> None:
+    settled, _ = settle(tiny_model(), part(), Dtypes(weights=FP32))
+    assert (settled.compute, settled.activations, settled.weights, settled.kept) == (BF16, BF16, FP32, FP32)
 
 
 def test_a_part_without_any_peak_is_refused() -> None:

@@ -47,14 +47,14 @@ def _context(profile: Profile) -> Iterator[Finding]:
 
 
 def _unusual_bound(phase: PhaseProfile) -> Iterator[Finding]:
-    kind, ridge = phase.phase.kind, f"{phase.ridge_point:,.0f} FLOP/byte"
-    tokens = phase.phase.batch.tokens
-    if kind is PhaseKind.PREFILL and phase.bound is Bound.MEMORY:
-        text = f"prefill of {tokens:,} tokens is memory-bound: its intensity is below the ridge point of {ridge}"
-        yield Finding("info", "memory_bound_prefill", text)
-    if kind is PhaseKind.DECODE and phase.bound is Bound.COMPUTE:
-        text = f"decode of {tokens:,} sequences is compute-bound: its intensity is above the ridge point of {ridge}"
-        yield Finding("info", "compute_bound_decode", text)
+    """Where the textbook's tendency does not hold."""
+    kind, tokens, bound = phase.phase.kind, phase.phase.batch.tokens, phase.bound
+    share = f"{100 * float(phase.bound_share[bound]):.1f} % of its time"
+    against = f"{tokens:,} tokens against a ridge point of {phase.ridge_point:,.0f} FLOP/byte"
+    if kind is PhaseKind.PREFILL and bound is Bound.MEMORY:
+        yield Finding("info", "memory_bound_prefill", f"prefill is memory-bound for {share}: {against}")
+    if kind is PhaseKind.DECODE and bound is Bound.COMPUTE:
+        yield Finding("info", "compute_bound_decode", f"decode is compute-bound for {share}: {against}")
 
 
 def _launches(phase: PhaseProfile) -> Iterator[Finding]:

@@ -69,7 +69,7 @@ def profile_metrics(profile: Profile) -> Metrics:
         ttft_s=prefill.floor_s,
         tpot_s=tpot,
         tokens_per_s=scenario.batch / tpot if tpot is not None else None,
-        prefill_tokens_per_s=prefill.phase.batch.tokens / prefill.floor_s,
+        prefill_tokens_per_s=phase_metrics(prefill).tokens_per_s,
         e2e_s=prefill.floor_s + (scenario.output - 1) * (0.0 if tpot is None else tpot),
         weight_bytes=weights,
         kv_cache_bytes=cache,

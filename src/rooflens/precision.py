@@ -54,48 +54,51 @@ def preset(name: str, request: Dtypes) -> Dtypes:
 
 
 def settle(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[Precision, tuple[Finding, ...]]:
-    """Settle the dtypes of a run of `model` on `hardware`, and say what was not as the checkpoint has it.
+    """Settle the dtypes of a run of `model` on `hardware`, and say what does not run as the checkpoint has it.
 
     Operands of a GEMM share a dtype, so that weights which are not quantised follow `request.dtype`.
-    Quantised weights leave embedding, norms, biases, output head and attention in 16 bit.
+    Quantised weights leave embedding, norms, biases, output head and attention in 16 bit. Storage does not
+    depend on the part; arithmetic that it has no peak for falls back to another dtype.
 
     Raises:
         UnknownPeakError: the user asked for a dtype that `hardware` has no peak for, or it has none at all.
     """
+    weights, kept, kv = storage(model, request)
+    between = activations(model, request)
     if request.dtype is not None:
-        return _asked(model, hardware, request, request.dtype), ()
-    kept, findings = _supported(model.kept_dtype, hardware)
-    quantised = model.weights_dtype is not model.kept_dtype
-    stored = model.weights_dtype if quantised else kept
-    weights = request.weights or stored
-    compute = kept
-    if quantised and request.weights is None and not model.weight_only:
-        compute, more = _native(stored, kept, hardware)
-        findings += more
-    return _precision(compute, kept, weights, request.kv, hardware), findings
+        compute, found = request.dtype.arithmetic, ()
+        hardware.roof(compute)
+    else:
+        compute, found = _own_arithmetic(model, hardware, request)
+    attention, more = (compute, ()) if compute.bits >= 16 else _supported(between, hardware)
+    return Precision(compute, attention, between, weights, kept, kv), found + more
+
+
+def _own_arithmetic(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[DType, tuple[Finding, ...]]:
+    """What a checkpoint multiplies in: its own narrow dtype where it is no weight-only one, else 16 or 32 bit."""
+    wide, found = _supported(model.kept_dtype, hardware)
+    if model.weights_dtype is model.kept_dtype or request.weights is not None or model.weight_only:
+        return wide, found
+    native, more = _native(model.weights_dtype, wide, hardware)
+    return native, found + more
 
 
 def storage(model: ModelSpec, request: Dtypes) -> tuple[DType, DType, DType]:
-    """How weights, what quantisation leaves alone, and the KV cache are stored, whatever part they run on."""
-    asked = stored_as(request.dtype) if request.dtype else None
-    wide = asked if asked is not None and asked.bits >= 16 else None
+    """How weights, what quantisation leaves alone, and the KV cache are stored, whatever part they run on.
+
+    A wide `request.dtype`, or wide weights that are asked for, hold for all of them; a narrow one for the weights.
+    """
     quantised = model.weights_dtype is not model.kept_dtype
-    weights = request.weights or (model.weights_dtype if quantised else asked or model.weights_dtype)
-    kept = wide or (stored_as(weights) if weights.bits >= 16 else model.kept_dtype)
-    return weights, kept, request.kv or kept
+    own = model.weights_dtype if quantised or request.dtype is None else request.dtype
+    weights, between = stored_as(request.weights or own), activations(model, request)
+    wide = weights if weights.bits >= 16 and request.weights is not None else between
+    return weights, wide, request.kv or between
 
 
-def _asked(model: ModelSpec, hardware: Hardware, request: Dtypes, dtype: DType) -> Precision:
-    """The user's own compute dtype: refused where the part has no peak for it."""
-    compute = dtype.arithmetic
-    hardware.roof(compute)
-    if dtype.bits >= 16:
-        kept, follow = stored_as(dtype), stored_as(dtype)
-    else:
-        kept, follow = _supported(model.kept_dtype, hardware)[0], dtype
-    quantised = model.weights_dtype is not model.kept_dtype
-    weights = request.weights or (model.weights_dtype if quantised else follow)
-    return _precision(compute, kept, weights, request.kv, hardware)
+def activations(model: ModelSpec, request: Dtypes) -> DType:
+    """Storage between kernels: the compute dtype that is asked for, 16 bit of the checkpoint beside a narrow one."""
+    asked = request.dtype
+    return stored_as(asked) if asked is not None and asked.bits >= 16 else model.kept_dtype
 
 
 def stored_as(dtype: DType) -> DType:
@@ -103,20 +106,8 @@ def stored_as(dtype: DType) -> DType:
     return DType.FP32 if dtype is DType.TF32 else dtype
 
 
-def _precision(compute: DType, kept: DType, weights: DType, kv: DType | None, hardware: Hardware) -> Precision:
-    attention = compute if compute.bits >= 16 else _supported(kept, hardware)[0]
-    return Precision(
-        compute=compute,
-        attention=attention,
-        activations=kept,
-        weights=weights if weights.bits < 16 else stored_as(weights),
-        kept=kept if weights.bits < 16 else stored_as(weights),
-        kv=kv or kept,
-    )
-
-
 def _supported(dtype: DType, hardware: Hardware) -> tuple[DType, tuple[Finding, ...]]:
-    """The checkpoint's 16- or 32-bit dtype, or the first of bf16, fp16 and fp32 that the part has a peak for."""
+    """Arithmetic for a 16- or 32-bit dtype: its own, or the first of bf16, fp16 and fp32 that the part has."""
     if hardware.peak(dtype):
         return dtype, ()
     for other in _FALLBACKS:
@@ -137,7 +128,7 @@ def _native(stored: DType, wide: DType, hardware: Hardware) -> tuple[DType, tupl
 
 def _replaced(dtype: DType, other: DType, hardware: Hardware) -> Finding:
     why = "does not have" if dtype in hardware.absent else "has no published peak for"
-    text = f"{hardware.name} {why} {dtype}, which the checkpoint is stored in: counted in {other}"
+    text = f"{hardware.name} {why} {dtype}, which the model is stored in: multiplied in {other}"
     if other is DType.FP32:
         text += "; a 16-bit peak that is not published may be higher, so that compute times are no floor"
         return Finding("warning", "compute_dtype", text)

@@ -41,12 +41,14 @@ def scenario(
 
 
 def check_contexts(contexts: Sequence[int]) -> tuple[int, ...]:
-    """Return context lengths as they are. Raises InputError for one that is below 1 or above `LARGEST`."""
-    return tuple(int(_checked("context", context, 1)) for context in contexts)
+    """Return context lengths as they are. Raises InputError for one that is below 0 or above `LARGEST`."""
+    return tuple(int(_checked("context", context, 0)) for context in contexts)
 
 
 def _checked(name: str, value: Any, least: int) -> Count:
     expected = f"expected whole numbers from {least} to {LARGEST:,}"
+    if value is None or isinstance(value, str):
+        raise InputError(f"{name} is {value!r}; {expected}")
     try:
         count = as_count(value)
     except (TypeError, ValueError) as cause:

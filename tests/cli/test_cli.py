@@ -176,7 +176,7 @@ def test_a_point_above_its_roof_is_flagged() -> None:
         (("predict", "llama-3.1-8b", *H100, "--svg", "x", "--png", "x"), "name the same file"),
         (("predict", "./nowhere.json", *H100), "could not be read"),
         (("model",), "no model is named"),
-        (("model", "gpt2", "--context", "0"), "context is 0"),
+        (("model", "gpt2", "--context", "-1"), "context is -1"),
         (("gpu", "nonsense"), "nonsense"),
         (("gpu", "./nowhere.toml"), "nowhere.toml"),
         (("place", "--flops", "0", "--bytes", "0", *H100), "both 0"),

@@ -23,8 +23,14 @@ def show(renderable: RenderableType) -> None:
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=int(os.environ.get("COLUMNS", "120")), no_color=True)
+        console = Console(highlight=False, width=_columns(), no_color=True)
     console.print(renderable)
+
+
+def _columns() -> int:
+    """COLUMNS where it is a sensible number, else 120."""
+    stated = os.environ.get("COLUMNS", "")
+    return int(stated) if stated.isdigit() and 20 <= int(stated) <= 10_000 else 120
 
 
 def write_all(files: Mapping[Path, bytes]) -> None:
@@ -48,7 +54,7 @@ def _write(path: Path, data: bytes) -> None:
             temporary.replace(path.resolve() if path.is_symlink() else path)
     except (OSError, ValueError) as cause:
         reason = getattr(cause, "strerror", None) or str(cause)
-        raise InputError(f"{path} could not be written ({reason}); expected a file in a folder that exists") from cause
+        raise InputError(f"{path} could not be written ({reason}); nothing of it was kept") from cause
 
 
 @contextlib.contextmanager

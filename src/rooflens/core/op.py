@@ -208,7 +208,8 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a figure comes from: data sheet, measured here, calibrated, user, or derived."""
+    """Where a figure comes from: data sheet, third party (a collection of such figures), driver, measured, calibrated,
+    derived, or user."""
 
     kind: str
     source: str

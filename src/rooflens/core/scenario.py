@@ -76,13 +76,6 @@ class Precision:
 
 
 @dataclass(frozen=True, slots=True)
-class Parallelism:
-    """Over how many devices a model is spread; this version counts one device."""
-
-    tensor: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """One forward pass: `sequences` sequences, each with `new_tokens` tokens after `cached_tokens`.
 
@@ -120,7 +113,6 @@ class Scenario:
     precision: Precision
     context: Count | None = None
     conventions: Conventions = field(default_factory=Conventions)
-    parallelism: Parallelism = field(default_factory=Parallelism)
 
     @property
     def decode_context(self) -> Count:

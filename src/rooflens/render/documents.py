@@ -150,7 +150,7 @@ def _op(point: Point, total_s: float) -> OpDocument:
         name=op.name,
         kind=str(op.kind),
         count=op.count,
-        dtype=str(op.dtype),
+        dtype=str(point.roof.dtype),
         flops=_number(op.flops),
         model_flops=_number(op.model_flops),
         bytes=_bytes(op.traffic),

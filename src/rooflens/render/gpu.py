@@ -84,7 +84,7 @@ def hardware_list(parts: Sequence[Hardware]) -> Table:
     from rich.text import Text
 
     table = Table(title="Accelerators (dense peaks)", caption="ridge point in FLOP/byte at bf16, else fp16")
-    for heading in ("name", "bf16 peak", "fp8 peak", "memory", "bandwidth", "ridge point", "confidence"):
+    for heading in ("name", "bf16 peak", "fp8 peak", "memory", "bandwidth", "ridge, FLOP/B", "confidence"):
         table.add_column(heading, justify="left" if heading in ("name", "confidence") else "right", overflow="fold")
     table.columns[0].no_wrap = True
     for row in map(_row, parts):

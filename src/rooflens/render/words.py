@@ -32,8 +32,18 @@ def verdict(phase: PhaseProfile) -> str:
     return (
         f"{phase.phase.kind} is {bound}-bound: {percent(phase.bound_share[bound])} of its "
         f"{si(float(phase.floor_s), 's')} floor goes to {_WAITS[bound]}; it has {figure(phase.intensity)} FLOP/byte, "
-        f"the ridge point is at {phase.ridge_point:,.1f}"
+        f"the ridge point is at {figure(phase.ridge_point)}{_despite(phase, bound)}"
     )
+
+
+def _despite(phase: PhaseProfile, bound: Bound) -> str:
+    """Why a phase is bound otherwise than its total intensity suggests: time is summed kernel by kernel."""
+    below = phase.intensity < phase.ridge_point
+    if below is (bound is Bound.MEMORY) or bound not in (Bound.COMPUTE, Bound.MEMORY):
+        return ""
+    if below:
+        return " (its memory-bound kernels move many bytes in little of the time)"
+    return " (its compute-bound kernels do much of the work in little of the time)"
 
 
 def figure(value: object) -> str:

@@ -22,7 +22,7 @@ def read_bounded(path: Path, limit: int, error: type[InputError], what: str) -> 
         if not stat.S_ISREG(status.st_mode):
             raise error(f"{path} is not a regular file; expected {what}")
         if status.st_size > limit:
-            raise error(f"{path} has {status.st_size:,} bytes; {what} has at most {limit:,}")
+            raise error(f"{path} has {status.st_size:,} bytes; expected {what} of at most {limit:,} bytes")
         with open(path, "rb") as file:
             return file.read(limit + 1)
     except (OSError, ValueError) as cause:

@@ -29,7 +29,7 @@ def read_storage(fields: Fields) -> Storage:
         ConfigError: a dtype or a quantisation method that is not known.
     """
     kept, stated = _stored_dtype(fields)
-    notes = () if stated else ("the config names no dtype: bf16 is taken",)
+    notes = () if stated else ("the config names no dtype: it counts as bf16 unless an option says otherwise",)
     quantization = fields.nested("quantization_config")
     if not quantization:
         return Storage(kept, kept, stated, notes=notes)
