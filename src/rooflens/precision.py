@@ -11,6 +11,7 @@ from rooflens.core.profile import Finding
 from rooflens.core.scenario import Precision
 from rooflens.errors import InputError, UnknownPeakError
 
+_NOTHING: tuple[Finding, ...] = ()
 _FALLBACKS = (DType.BF16, DType.FP16, DType.FP32)
 
 
@@ -65,13 +66,18 @@ def settle(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[Preci
     """
     weights, kept, kv = storage(model, request)
     between = activations(model, request)
-    if request.dtype is not None:
-        compute, found = request.dtype.arithmetic, ()
-        hardware.roof(compute)
-    else:
-        compute, found = _own_arithmetic(model, hardware, request)
-    attention, more = (compute, ()) if compute.bits >= 16 else _supported(between, hardware)
+    compute, found = _arithmetic(model, hardware, request)
+    attention, more = (compute, _NOTHING) if compute.bits >= 16 else _supported(between, hardware)
     return Precision(compute, attention, between, weights, kept, kv), found + more
+
+
+def _arithmetic(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[DType, tuple[Finding, ...]]:
+    """The dtype that is asked for, refused where the part has no peak for it, or the checkpoint's own."""
+    if request.dtype is None:
+        return _own_arithmetic(model, hardware, request)
+    compute = request.dtype.arithmetic
+    hardware.roof(compute)
+    return compute, _NOTHING
 
 
 def _own_arithmetic(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[DType, tuple[Finding, ...]]:
