@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: profile test lint unit docs bench clean
+.PHONY: profile test lint unit docs bench test-audit clean
 .DEFAULT_GOAL := profile
 
 profile: $(VENV)/.ready  ## predict a bundled model and write a page with its chart
@@ -27,6 +27,9 @@ unit: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev  ## measure the speed claims, as ratios in one run
 	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
+test-audit: $(VENV)/.ready-audit  ## hold the counts against the reference framework's own models (extra torch)
+	$(BIN)/python -m pytest tests/audit
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Python 3.10 or newer is needed, $(PYTHON) is {v.major}.{v.minor}; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +40,10 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.ready-dev: $(VENV)/.ready
 	$(PIP) --requirement requirements-dev.txt
+	touch $@
+
+$(VENV)/.ready-audit: $(VENV)/.ready-dev
+	$(PIP) --editable '.[torch]'
 	touch $@
 
 clean:

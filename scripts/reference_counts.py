@@ -7,7 +7,7 @@ code; on the CPU with random weights where the meta device cannot run them (`dev
 
 - FLOP are those of matrix products and convolutions, 2 a multiply-add, of the library's eager attention: masked
   positions count. Batch 2, a prefill of 48 tokens with logits for all, one decode step after it.
-- A causal convolution is counted over its padded output: tokens + kernel - 1 positions, 2 in a decode step.
+- Convolutions are counted apart, over their padded output: tokens + kernel - 1 positions, 2 in a decode step.
 - A sliding layer of the library's cache keeps window - 1 tokens after a prefill.
 - `cache_bytes_*` grow with the tokens (keys, values, latents), `state_bytes` do not; both of one sequence in bf16.
 - A value that cannot be had is null, and `why` says the reason.
@@ -34,29 +34,36 @@ from typing import Any
 import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, DynamicCache
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 Row = dict[str, Any]
 
 BATCH, TOKENS, MORE_TOKENS = 2, 48, 96
 CACHE_FIELDS = ("cache", "past_key_values", "cache_params", "state")
 STATE_WORDS = ("conv", "recurrent", "ssm", "state", "linear_cache", "buffer", "overlap")
+VISION_PARTS = ("vision_model", "vision_tower", "multi_modal_projector")
 BOOKKEEPING_WORDS = ("cumulative", "position", "_sliding_window_tensor", "offset")
 
 
 def build_model(row: Row, device: str) -> Any:
     """Build the model of `row` on `device` with eager attention; the text model alone where one is nested."""
     raw = json.loads(json.dumps(row["config"]))
-    config = CONFIG_MAPPING[raw["model_type"]].from_dict(raw)
-    config = config.get_text_config() if "text_config" in raw else config
+    whole = CONFIG_MAPPING[raw["model_type"]].from_dict(raw)
+    config = whole.get_text_config() if "text_config" in raw else whole
     torch.manual_seed(0)
     options = {"attn_implementation": "eager", "dtype": torch.bfloat16}
     with torch.device(device):
+        alone = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING
+        kind, config = (AutoModelForCausalLM, config) if alone else (AutoModelForImageTextToText, whole)
         try:
-            model = AutoModelForCausalLM.from_config(config, experts_implementation="batched_mm", **options)
+            model = kind.from_config(config, experts_implementation="batched_mm", **options)
         except (TypeError, ValueError):
-            model = AutoModelForCausalLM.from_config(config, **options)
+            model = kind.from_config(config, **options)
+    for name in () if alone else VISION_PARTS:  # the library has no class for the text part alone
+        if hasattr(model.model, name):
+            delattr(model.model, name)
     return model.eval().requires_grad_(False)
 
 
@@ -114,11 +121,13 @@ def cache_argument(model: Any) -> str:
     return next(name for name in CACHE_FIELDS if name in accepted)
 
 
-def measure_flops(run: Callable[[], Any]) -> int:
-    """FLOP of one call of `run`, a forward pass."""
+def measure_flops(run: Callable[[], Any]) -> tuple[int, int]:
+    """FLOP of one call of `run`, a forward pass: of matrix products, and of convolutions."""
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         run()
-    return int(counter.get_total_flops())
+    by_op = counter.get_flop_counts().get("Global", {})
+    convolutions = sum(flops for op, flops in by_op.items() if "conv" in str(op))
+    return int(counter.get_total_flops()) - convolutions, convolutions
 
 
 def tensors_of(value: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
@@ -173,7 +182,7 @@ def attempt(record: Row, name: str, run: Callable[[], Any]) -> Any:
         return None
 
 
-def decode_flops(model: Any) -> int:
+def decode_flops(model: Any) -> tuple[int, int]:
     """FLOP of one decode step after a prefill, the prefill not counted."""
     cache = prefill(model, BATCH, TOKENS)
     return measure_flops(lambda: forward(model, BATCH, 1, cache, TOKENS))
@@ -193,8 +202,9 @@ def measure(row: Row, device: str) -> Row:
         "why": {},
     }
     step = lambda: measure_flops(lambda: forward(model, BATCH, TOKENS))  # noqa: E731
-    record["prefill_flops"] = attempt(record, "prefill_flops", step)
-    record["decode_flops"] = attempt(record, "decode_flops", lambda: decode_flops(model))
+    for name, run in (("prefill", step), ("decode", partial(decode_flops, model))):
+        counted = attempt(record, f"{name}_flops", run) or (None, None)
+        record[f"{name}_flops"], record[f"{name}_convolution_flops"] = counted
     for tokens in (TOKENS, MORE_TOKENS):
         sizes = attempt(record, f"cache_bytes_{tokens}", partial(measure_cache, model, tokens))
         record[f"cache_bytes_{tokens}"] = None if sizes is None else split_cache(sizes)[0]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from rooflens.core.hardware import Ceiling, Hardware, MemoryLevel
-from rooflens.core.model import Attention, Layer, Mlp, ModelSpec, Norm, NormKind
+from rooflens.core.model import Attention, Layer, Mlp, ModelSpec, Norm, NormKind, Span
 from rooflens.core.op import DType, Provenance
 from rooflens.core.scenario import Precision
 
@@ -21,8 +21,10 @@ def tiny_model(window: int | None = None) -> ModelSpec:
     """Two layers, width 4: 2 heads of 2, one KV head, MLP of 6, vocabulary of 10, untied, no biases."""
     layer = Layer(
         count=2,
-        attention=Attention(hidden=4, heads=2, kv_heads=1, d_k=2, d_v=2, window=window),
-        mlp=Mlp(hidden=4, width=6),
+        blocks=(
+            Attention(hidden=4, heads=2, kv_heads=1, d_k=2, d_v=2, span=Span(window=window)),
+            Mlp(hidden=4, width=6),
+        ),
         norms=(Norm("input_norm", 4), Norm("post_attention_norm", 4)),
     )
     return ModelSpec(
@@ -43,7 +45,7 @@ def tiny_model(window: int | None = None) -> ModelSpec:
 def precision(dtype: DType = DType.BF16, **changed: DType) -> Precision:
     """Every dtype the same, but for those that are `changed`."""
     names = ("compute", "attention", "activations", "weights", "kept", "kv")
-    return Precision(**{name: changed.get(name, dtype) for name in names})
+    return Precision(*[changed.get(name, dtype) for name in names])
 
 
 def part(**changed: object) -> Hardware:

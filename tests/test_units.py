@@ -86,6 +86,36 @@ def test_case_39_bits_per_weight() -> None:
     assert DType.INT4.bytes_of(128 * 1000) == 66_000
 
 
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [
+        ("nf4", 4 + 32 / 64),
+        ("nf4_dq", 4 + 8 / 64 + 32 / (64 * 256)),
+        ("int4_g128_zp", 4 + (16 + 4) / 128),
+        ("int4_g32", 4 + 16 / 32),
+        ("int8_g128_zp", 8 + (16 + 8) / 128),
+        ("int3_g64_zp", 3 + (16 + 3) / 64),
+        ("mxfp8", 8 + 8 / 32),
+        ("fp8_block", 8 + 32 / 128**2),
+        ("q4_k", 4 + (2 * 16 + 12 * 8) / 256),
+        ("q6_k", 6 + (16 + 16 * 8) / 256),
+        ("iq4_nl", 4 + 16 / 32),
+    ],
+)
+def test_scales_and_zero_points_are_bits(name: str, bits: float) -> None:
+    assert DType(name).bits == bits
+
+
+def test_what_a_matrix_has_besides_its_blocks() -> None:
+    """A scale of each output channel, of the matrix, or of each square of 128 x 128, at the edges too."""
+    assert DType("fp8_channel").matrix_bytes(100, 7) == 700 + 7 * 2
+    assert DType("fp8_tensor").matrix_bytes(100, 7) == 700 + 4
+    assert DType("int4_channel_zp").matrix_bytes(100, 7) == 350 + 18, "17.5 bytes of scales and zero points"
+    assert DType("fp8_block").matrix_bytes(7168, 576) == 7168 * 576 + 56 * 5 * 4
+    assert DType.INT4.matrix_bytes(256, 3) == DType.INT4.bytes_of(768) == 396
+    assert DType.BF16.matrix_bytes(3, 5) == 30
+
+
 def test_dtype_spellings() -> None:
     assert dtype_name("torch.bfloat16") == "bf16"
     assert dtype_name("Float8_e4m3fn") == "fp8"

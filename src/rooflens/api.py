@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rooflens.audit.report import AuditReport
+from rooflens.claims import claims
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
 from rooflens.core.profile import Profile
 from rooflens.core.scenario import Conventions
 from rooflens.count import forward
+from rooflens.errors import InputError
 from rooflens.findings import findings
 from rooflens.precision import Dtypes, preset, settle
 from rooflens.roofline import place_phase
+from rooflens.sources.config import spec_from_config
 from rooflens.sources.hardware import load_hardware
 from rooflens.sources.models import load_model
-from rooflens.workload import scenario
+from rooflens.sources.values import config_values
+from rooflens.workload import check_experts, check_images, scenario
 
 
 def predict(
@@ -27,32 +33,79 @@ def predict(
     prompt: Any = 512,
     output: Any = 128,
     context: Any = None,
+    image_tokens: Any = 0,
     precision: str | Dtypes | None = None,
     conventions: Conventions | None = None,
+    trace: bool = False,
 ) -> Profile:
     """Predict prefill and one decode step of `model` on `gpu`: every kernel under its roof.
 
     model: a config.json, a folder with one, a bundled name, or a ModelSpec. gpu: a name, a TOML file, or Hardware.
     batch, prompt, output, context: whole numbers (sequences, tokens), or arrays of one shape; every figure of
     the result then has that shape. context is what is cached before the decode step, prompt + output // 2
-    unless given. precision: a preset such as "fp8", or the dtypes one by one. Times are seconds at the ideal
-    roofline, a lower bound; a model that does not fit is a finding, not an error.
+    unless given. image_tokens: of each sequence, for models with a vision encoder or cross-attention layers.
+    precision: a preset such as "fp8", or the dtypes one by one. Times are seconds at the ideal roofline, a lower
+    bound; a model that does not fit is a finding, not an error. trace: take the kernels from a run
+    of the reference framework's own model on the meta device (extra `torch`), which need not be known here.
 
     Raises:
-        InputError: a size that is not a positive whole number, or a preset that is not known.
+        InputError: a size that is not a positive whole number, a preset that is not known, or what cannot be traced.
+        MissingExtraError: `trace` without torch or transformers.
         UnknownNameError: a model, part or architecture that is not known.
         UnknownPeakError: a dtype that was asked for and that the part has no peak for.
 
     Source: Williams, Waterman, Patterson, CACM 52(4), 2009, for the roofline; each count names its own.
     """
-    spec = model if isinstance(model, ModelSpec) else load_model(model)
     hardware = gpu if isinstance(gpu, Hardware) else load_hardware(gpu)
     dtypes = preset(precision, Dtypes()) if isinstance(precision, str) else precision or Dtypes()
+    if trace:
+        sizes = {"batch": batch, "prompt": prompt, "output": output, "context": context}
+        return _predict_traced(model, hardware, sizes, dtypes, conventions or Conventions())
+    spec = model if isinstance(model, ModelSpec) else load_model(model)
     settled, notes = settle(spec, hardware, dtypes)
     counted = conventions or Conventions()
-    work = scenario(batch=batch, prompt=prompt, output=output, context=context, precision=settled, conventions=counted)
+    sizes = {"batch": batch, "prompt": prompt, "output": output, "context": context, "image_tokens": image_tokens}
+    work = scenario(**sizes, precision=settled, conventions=counted)
+    check_images(spec, work)
+    check_experts(spec, counted.distinct_experts)
     phases = tuple(
         place_phase(phase, forward(spec, phase, settled, counted), hardware, settled.compute) for phase in work.phases
     )
     profile = Profile(spec, hardware, work, phases)
     return replace(profile, findings=notes + findings(profile))
+
+
+def _predict_traced(
+    model: str | Path | ModelSpec, hardware: Hardware, sizes: Mapping[str, Any], dtypes: Dtypes, asked: Conventions
+) -> Profile:
+    """The same from a trace: the framework's conventions, and its ops in place of counted kernels."""
+    from rooflens import traced
+
+    if isinstance(model, ModelSpec):
+        raise InputError("a trace builds the model from its config; pass a path or a name in place of a ModelSpec")
+    name, values = config_values(model)
+    spec = traced.traced_spec(name, values, traced.longest(sizes))
+    settled, notes = settle(spec, hardware, dtypes)
+    counted = traced.trace_conventions(asked, values, name)
+    work = scenario(**sizes, precision=settled, conventions=counted)
+    traces = traced.trace_phases(name, values, work)
+    phases = tuple(place_phase(phase, trace.ops, hardware, settled.compute) for phase, trace in traces)
+    profile = Profile(spec, hardware, work, phases)
+    return replace(profile, findings=(*notes, *traced.trace_findings(traces), *findings(profile)))
+
+
+def audit(model: str | Path | Mapping[str, Any]) -> AuditReport:
+    """Hold what is counted of `model` against the reference framework's own model, built from its config alone.
+
+    model: a config.json, a folder with one, a bundled name, or the fields of a config. Parameters, growth of the KV
+    cache (bytes) and FLOP of a prefill of 512 tokens and of the decode step after it stand side by side.
+
+    Raises:
+        MissingExtraError: torch or transformers is not installed.
+        UnknownNameError: a model that is not known, or an architecture that the framework has no class for.
+        InputError: a config that either side refuses.
+    """
+    from rooflens.audit.audit import audit as audit_config
+
+    name, values = ("config", model) if isinstance(model, Mapping) else config_values(model)
+    return audit_config(name, values, claims(spec_from_config(values, name=name, origin=name)))

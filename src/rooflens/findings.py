@@ -17,11 +17,17 @@ LAUNCH_S = 5e-6
 def findings(profile: Profile) -> tuple[Finding, ...]:
     """What stands out in `profile`; nothing for arrays of scenarios beyond what the model itself notes."""
     found = [Finding("info", "model", note) for note in profile.model.notes]
-    if not any(is_array(phase.floor_s) for phase in profile.phases):
+    if not _swept(profile):
         found += [*_memory(profile), *_context(profile)]
         for phase in profile.phases:
             found += [*_unusual_bound(phase), *_launches(phase)]
     return tuple(found)
+
+
+def _swept(profile: Profile) -> bool:
+    """Whether the profile holds arrays of scenarios."""
+    work = profile.scenario
+    return any(is_array(figure) for figure in (work.batch, work.prompt, work.output, work.decode_context))
 
 
 def _memory(profile: Profile) -> Iterator[Finding]:
@@ -31,6 +37,8 @@ def _memory(profile: Profile) -> Iterator[Finding]:
         return
     size = f"{si(held.value, 'B')} ({binary(held.value)}, {held.provenance.source})"
     parts = f"weights {si(needed.weight_bytes, 'B')} and KV cache {si(float(needed.kv_cache_bytes), 'B')}"
+    if needed.state_bytes:
+        parts += f" and state {si(float(needed.state_bytes), 'B')}"
     if needed.memory_needed_bytes > held.value:
         yield Finding("warning", "does_not_fit", f"{parts} do not fit {size} of {profile.hardware.name}")
     else:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from rooflens.core.arrays import Count
 from rooflens.core.profile import PhaseProfile, Profile
 from rooflens.core.scenario import PhaseKind
-from rooflens.count import kv_cache_bytes, weight_bytes
+from rooflens.count import kv_cache_bytes, state_bytes, weight_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseMetrics:
     """Rates of one phase at its floor.
 
-    tokens_per_s: tokens that pass through it per second. mfu: model_flops / (floor_s x peak). mbu: compulsory
+    tokens_per_s: tokens that pass through it per second. mfu: model_flops / (floor_s x peak), each FLOP
+    against the peak of its own dtype. mbu: compulsory
     bytes (weights, KV, state, logits) / (floor_s x bandwidth). Both in 0..1.
     """
 
@@ -29,7 +30,8 @@ class Metrics:
 
     ttft_s: floor of prefill (service time: no queue). tpot_s: floor of the decode step. tokens_per_s: generated
     tokens per second of the decode step. e2e_s: prefill and output - 1 such steps.
-    memory_needed_bytes: weights and the KV cache of the batch at its longest.
+    state_bytes: recurrent and convolution states of the batch. memory_needed_bytes: weights, states, and the KV cache
+    of the batch at its longest.
     """
 
     ttft_s: Count
@@ -39,6 +41,7 @@ class Metrics:
     e2e_s: Count
     weight_bytes: int
     kv_cache_bytes: Count
+    state_bytes: Count
     memory_needed_bytes: Count
 
 
@@ -50,7 +53,7 @@ def phase_metrics(phase: PhaseProfile) -> PhaseMetrics:
     """
     return PhaseMetrics(
         tokens_per_s=phase.phase.batch.tokens / phase.floor_s,
-        mfu=phase.model_flops / (phase.floor_s * phase.roof.peak),
+        mfu=phase.matrix_s / phase.floor_s,
         mbu=phase.compulsory_bytes / (phase.floor_s * phase.roof.bandwidth),
     )
 
@@ -63,7 +66,9 @@ def profile_metrics(profile: Profile) -> Metrics:
     scenario, precision = profile.scenario, profile.scenario.precision
     tpot = decode.floor_s if decode else None
     held = scenario.longest_context
-    cache = scenario.batch * kv_cache_bytes(profile.model, held, precision.kv)
+    images = scenario.image_tokens
+    cache = scenario.batch * kv_cache_bytes(profile.model, held, precision.kv, image_tokens=images)
+    states = scenario.batch * state_bytes(profile.model, precision.state, precision.activations)
     weights = weight_bytes(profile.model, precision.weights, precision.kept)
     return Metrics(
         ttft_s=prefill.floor_s,
@@ -73,7 +78,8 @@ def profile_metrics(profile: Profile) -> Metrics:
         e2e_s=prefill.floor_s + (scenario.output - 1) * (0.0 if tpot is None else tpot),
         weight_bytes=weights,
         kv_cache_bytes=cache,
-        memory_needed_bytes=weights + cache,
+        state_bytes=states,
+        memory_needed_bytes=weights + cache + states,
     )
 
 

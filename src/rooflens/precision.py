@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rooflens.core.attention import LatentAttention
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
@@ -19,12 +20,14 @@ _FALLBACKS = (DType.BF16, DType.FP16, DType.FP32)
 class Dtypes:
     """The dtypes that a user asked for; None leaves one to the checkpoint.
 
-    dtype: compute and activations. weights: storage of the linear layers. kv: of the cache.
+    dtype: compute and activations. weights: storage of the linear layers. kv: of the cache. state: of recurrent
+    and convolution states.
     """
 
     dtype: DType | None = None
     weights: DType | None = None
     kv: DType | None = None
+    state: DType | None = None
 
 
 PRESETS: dict[str, Dtypes] = {
@@ -51,7 +54,9 @@ def preset(name: str, request: Dtypes) -> Dtypes:
     base = PRESETS.get(name.lower())
     if base is None:
         raise InputError(f"precision {name!r} is not known; known are {', '.join(PRESETS)}")
-    return Dtypes(request.dtype or base.dtype, request.weights or base.weights, request.kv or base.kv)
+    return Dtypes(
+        request.dtype or base.dtype, request.weights or base.weights, request.kv or base.kv, request.state or base.state
+    )
 
 
 def settle(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[Precision, tuple[Finding, ...]]:
@@ -65,10 +70,42 @@ def settle(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[Preci
         UnknownPeakError: the user asked for a dtype that `hardware` has no peak for, or it has none at all.
     """
     weights, kept, kv = storage(model, request)
+    _check_layout(model, kv)
     between = activations(model, request)
     compute, found = _arithmetic(model, hardware, request)
     attention, more = (compute, _NOTHING) if compute.bits >= 16 else _supported(between, hardware)
-    return Precision(compute, attention, between, weights, kept, kv), found + more
+    settled = Precision(compute, attention, between, weights, kept, kv, request.state)
+    own = request.dtype is None and request.weights is None
+    arithmetic = _mixed(model, hardware, settled) if own else ()
+    return replace(settled, overridden=weights is not model.weights_dtype, arithmetic=arithmetic), found + more
+
+
+def _mixed(model: ModelSpec, hardware: Hardware, settled: Precision) -> tuple[tuple[DType, DType], ...]:
+    """What layers multiply in that a checkpoint stores in another narrow dtype than most, where that is not `compute`.
+
+    Their own arithmetic if the part has it, else 16 bit; a checkpoint that says otherwise (weight-only) is believed.
+    """
+    stored = {dtype for layer in model.layers for _, dtype in layer.storage if dtype.bits < 16}
+    found = {}
+    for dtype in sorted(stored - {model.weights_dtype}):
+        own = _declared(model, dtype)
+        native = own.bits < 16 and hardware.peak(own) is not None
+        found[dtype] = own if native else settled.attention
+    return tuple((dtype, used) for dtype, used in found.items() if used is not settled.compute)
+
+
+def _declared(model: ModelSpec, stored: DType) -> DType:
+    """What the checkpoint multiplies weights in that are stored so; the stored dtype's own unless it is weight-only."""
+    return dict(model.arithmetic).get(stored, model.kept_dtype if model.weight_only else stored.arithmetic)
+
+
+def _check_layout(model: ModelSpec, kv: DType) -> None:
+    """Refuse the packed layout of latent caches for a model that has none."""
+    latent = any(isinstance(block, LatentAttention) for layer in model.layers for block in layer.blocks)
+    if kv is DType.FP8_DS_MLA and not latent:
+        raise InputError(
+            f"fp8_ds_mla is a layout of latent caches and {model.name} has none; expected a dtype such as fp8"
+        )
 
 
 def _arithmetic(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[DType, tuple[Finding, ...]]:
@@ -85,7 +122,7 @@ def _own_arithmetic(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tu
     wide, found = _supported(model.kept_dtype, hardware)
     if model.weights_dtype is model.kept_dtype or request.weights is not None or model.weight_only:
         return wide, found
-    native, more = _native(model.weights_dtype, wide, hardware)
+    native, more = _native(model, wide, hardware)
     return native, found + more
 
 
@@ -98,7 +135,7 @@ def storage(model: ModelSpec, request: Dtypes) -> tuple[DType, DType, DType]:
     own = model.weights_dtype if quantised or request.dtype is None else request.dtype
     weights, between = stored_as(request.weights or own), activations(model, request)
     wide = weights if weights.bits >= 16 and request.weights is not None else between
-    return weights, wide, request.kv or between
+    return weights, wide, request.kv or model.kv_dtype or between
 
 
 def activations(model: ModelSpec, request: Dtypes) -> DType:
@@ -123,12 +160,14 @@ def _supported(dtype: DType, hardware: Hardware) -> tuple[DType, tuple[Finding, 
     raise UnknownPeakError(f"{hardware.name} has no published peak in 16 or 32 bit")
 
 
-def _native(stored: DType, wide: DType, hardware: Hardware) -> tuple[DType, tuple[Finding, ...]]:
+def _native(model: ModelSpec, wide: DType, hardware: Hardware) -> tuple[DType, tuple[Finding, ...]]:
     """Arithmetic of a quantised checkpoint: its own where the part has it, else weight-only in 16 bit."""
-    if hardware.peak(stored.arithmetic):
-        return stored.arithmetic, ()
+    stored = model.weights_dtype
+    own = _declared(model, stored)
+    if hardware.peak(own):
+        return own, ()
     part = hardware.name
-    text = f"{part} has no {stored.arithmetic} peak: {stored} weights are read as they are and multiplied in {wide}"
+    text = f"{part} has no {own} peak: {stored} weights are read as they are and multiplied in {wide}"
     return wide, (Finding("info", "weight_only", text),)
 
 

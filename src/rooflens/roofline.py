@@ -67,6 +67,7 @@ def place_phase(phase: Phase, ops: Sequence[Op], hardware: Hardware, dtype: DTyp
         model_flops=plus(*(op.model_flops for op in ops)),
         traffic=traffic,
         compulsory_bytes=plus(*(op.compulsory_bytes for op in ops)),
+        matrix_s=matrix_seconds(points),
         floor_s=floor_s,
         ideal_s=ideal_seconds(points),
         intensity=ratio(flops, traffic.memory),
@@ -75,13 +76,18 @@ def place_phase(phase: Phase, ops: Sequence[Op], hardware: Hardware, dtype: DTyp
     )
 
 
+def matrix_seconds(points: Sequence[Point]) -> Count:
+    """Seconds that the matrix units are busy for at least: model FLOP over the peak that each runs under."""
+    return _sum_over([(point.roof.peak, point.op.model_flops) for point in points])
+
+
 def ideal_seconds(points: Sequence[Point]) -> Count:
     """Seconds below which no schedule of `points` gets: every kernel overlapped with every other.
 
     max(matrix FLOP / peak, compulsory bytes / bandwidth), in which activations stay on chip and the
     vector units work beside the matrix units. Link time is compulsory and overlaps with both.
     """
-    compute_s = _sum_over([(point.roof.peak, point.op.model_flops) for point in points])
+    compute_s = matrix_seconds(points)
     memory_s = _sum_over([(point.roof.bandwidth, point.op.compulsory_bytes) for point in points])
     link_s = plus(*(point.timing.link_s for point in points))
     return most(most(compute_s, memory_s), link_s)

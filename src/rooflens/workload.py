@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rooflens.core.arrays import Count, as_count, is_array
+from rooflens.core.cross import CrossAttention
+from rooflens.core.experts import Moe
+from rooflens.core.model import ModelSpec
 from rooflens.core.scenario import Conventions, Precision, Scenario
 from rooflens.errors import InputError
 
@@ -18,7 +21,14 @@ LARGEST = 2**40
 
 
 def scenario(
-    *, batch: Any, prompt: Any, output: Any, context: Any, precision: Precision, conventions: Conventions
+    *,
+    batch: Any,
+    prompt: Any,
+    output: Any,
+    context: Any,
+    precision: Precision,
+    conventions: Conventions,
+    image_tokens: Any = 0,
 ) -> Scenario:
     """Return the Scenario of a workload; each figure is a whole number or an array of one shape.
 
@@ -27,6 +37,7 @@ def scenario(
     """
     figures = {"batch": _checked("batch", batch, 1), "prompt": _checked("prompt", prompt, 1)}
     figures["output"] = _checked("output", output, 1)
+    figures["image_tokens"] = _checked("image_tokens", image_tokens, 0)
     if context is not None:
         figures["context"] = _checked("context", context, 0)
     _check_shapes(figures)
@@ -37,6 +48,7 @@ def scenario(
         context=figures.get("context"),
         precision=precision,
         conventions=conventions,
+        image_tokens=figures["image_tokens"],
     )
 
 
@@ -45,14 +57,49 @@ def check_contexts(contexts: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(_checked("context", context, 0)) for context in contexts)
 
 
+def check_experts(model: ModelSpec, measured: float | None) -> None:
+    """Refuse a measured number of distinct experts that a layer of `model` cannot have.
+
+    Raises:
+        InputError: names both.
+    """
+    if measured is None:
+        return
+    found = [block for layer in model.layers for block in layer.blocks if isinstance(block, Moe)]
+    if not found:
+        raise InputError(f"{model.name} has no experts; leave out the number of distinct ones")
+    for moe in found:
+        if not moe.top_k <= measured <= moe.experts:
+            raise InputError(
+                f"{measured:g} distinct experts do not fit {model.name}, where a token takes {moe.top_k} of "
+                f"{moe.experts}; expected a number between them"
+            )
+
+
+def check_images(model: ModelSpec, work: Scenario) -> None:
+    """Refuse image tokens for a model that has no vision encoder which is known, and no cross-attention layers.
+
+    Raises:
+        InputError: says so.
+    """
+    if not is_array(work.image_tokens) and not work.image_tokens:
+        return
+    crosses = any(isinstance(block, CrossAttention) for layer in model.layers for block in layer.blocks)
+    if model.tower is None and not crosses:
+        raise InputError(f"{model.name} has no vision encoder that is known; expected --image-tokens 0")
+
+
 def _checked(name: str, value: Any, least: int) -> Count:
     expected = f"expected whole numbers from {least} to {LARGEST:,}"
-    if value is None or isinstance(value, str):
+    if isinstance(value, (str, bytes, bytearray)) or value is None:
         raise InputError(f"{name} is {value!r}; {expected}")
     try:
         count = as_count(value)
-    except (TypeError, ValueError) as cause:
-        raise InputError(f"{name} is {value!r}; {expected}") from cause
+        numeric = is_array(count) or isinstance(count, (int, float))
+    except (TypeError, ValueError, OverflowError) as cause:
+        raise InputError(f"{name} is no number; {expected}") from cause
+    if not numeric or getattr(getattr(value, "dtype", None), "kind", "i") not in "iuf":
+        raise InputError(f"{name} holds no real numbers; {expected}")
     if is_array(count):
         if not _whole_array(count, least):
             raise InputError(f"{name} is an array with other values; {expected}")

@@ -159,8 +159,7 @@ def small_llama() -> ModelSpec:
     """Hidden 1024, 8 layers, 16 heads, 4 KV heads, MLP 2816, vocabulary 32000, fp32."""
     layer = Layer(
         count=8,
-        attention=Attention(hidden=1024, heads=16, kv_heads=4, d_k=64, d_v=64),
-        mlp=Mlp(hidden=1024, width=2816),
+        blocks=(Attention(hidden=1024, heads=16, kv_heads=4, d_k=64, d_v=64), Mlp(hidden=1024, width=2816)),
         norms=(Norm("input_norm", 1024), Norm("post_attention_norm", 1024)),
     )
     return replace(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,212 +11,171 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rooflens.core.hardware import Ceiling, Hardware
-from rooflens.core.model import Attention, Layer, Mlp, ModelSpec, Norm, NormKind
-from rooflens.core.op import AttentionShape, DType, Op
-from rooflens.core.profile import PhaseProfile, Point, Profile
-from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, Precision, TrafficModel
-from rooflens.count import forward
+from rooflens.core.model import Attention, LatentAttention, Layer, Mlp, ModelSpec, Norm, Span
+from rooflens.core.op import DType
+from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, TrafficModel
 from rooflens.errors import InputError, RooflensError
-from rooflens.metrics import phase_metrics, profile_metrics
-from rooflens.render.explain import explain_profile, serving_formulas
-from rooflens.render.explain_flops import views
-from rooflens.render.explain_formula import Formula
-from rooflens.render.explain_phase import kernel_formulas, phase_formulas
-from rooflens.roofline import place_phase
+from rooflens.render.explain import explain_profile
+from rooflens.render.explain_phase import kernel_formulas
+from rooflens.render.explain_view import views
 from rooflens.sources.config import read_config
 from rooflens.sources.models import bundled_names, load_model
-from rooflens.workload import scenario
-from tests.conftest import SOURCE, part, precision, tiny_model
-from tests.render.formula_text import check_line, evaluate
+from tests.conftest import precision, tiny_model
+from tests.render.explanations import check_kernel, check_profile, predicted
+from tests.render.small_models import SMALL, blocks, layer, model_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT.parent / "shared" / "data" / "configs"
 
-RECORD: dict[str, Callable[[Op], Any]] = {
-    "FLOP": lambda op: op.flops,
-    "model FLOP": lambda op: op.model_flops,
-    "weights": lambda op: op.traffic.weights,
-    "KV read": lambda op: op.traffic.kv_read,
-    "KV written": lambda op: op.traffic.kv_write,
-    "activations": lambda op: op.traffic.activations,
-    "bytes": lambda op: op.traffic.memory,
-    "pairs": lambda op: op.shape.pairs if isinstance(op.shape, AttentionShape) else None,
-}
-"""What each label of a kernel's formulas stands for in its Op."""
-
-
-def check_kernel(formulas: list[Formula], point: Point) -> None:
-    """Numbers as printed give the op's own value, and no figure that is not 0 goes unexplained."""
-    labels = [formula.label for formula in formulas]
-    assert len(set(labels)) == len(labels)
-    for formula in formulas:
-        if formula.label in RECORD:
-            want = RECORD[formula.label](point.op)
-            assert formula.value == want
-            assert evaluate(formula.numbers) == want, str(formula)
-    for label in ("FLOP", "weights", "KV read", "KV written", "activations"):
-        assert (label in labels) == bool(RECORD[label](point.op)), (label, point.op)
-    times = {formula.label: formula for formula in formulas}
-    for label, want in (("compute time", point.timing.compute_s), ("memory time", point.timing.memory_s)):
-        if want:
-            assert times[label].value == want
-            assert float(evaluate(times[label].numbers)) == pytest.approx(want, rel=1e-11)
-    assert times["floor"].value == point.floor_s
-    if "intensity" in times:
-        assert float(evaluate(times["intensity"].numbers)) == point.op.intensity
-
-
-def check_profile(profile: Profile) -> None:
-    """Every kernel, every sum and every line of the text."""
-    for phase in profile.phases:
-        for view, point in zip(views(profile, phase), phase.points, strict=True):
-            check_kernel(list(kernel_formulas(view, point)), point)
-        check_sums(phase)
-    text = explain_profile(profile)
-    assert text.endswith("\n")
-    for line in text.splitlines():
-        if " = " in line:
-            check_line(line)
-    check_sections(text, profile)
-    check_serving(profile)
-
-
-def check_sums(phase: PhaseProfile) -> None:
-    formulas = {formula.label: formula for formula in phase_formulas(phase)}
-    rates = phase_metrics(phase)
-    assert evaluate(formulas["bytes"].numbers) == phase.traffic.memory
-    assert evaluate(formulas["compulsory"].numbers) == phase.compulsory_bytes
-    assert float(evaluate(formulas["intensity"].numbers)) == phase.intensity
-    assert float(evaluate(formulas["ridge point"].numbers)) == pytest.approx(phase.ridge_point, rel=1e-11)
-    assert float(evaluate(formulas["ideal time"].numbers)) == pytest.approx(float(phase.ideal_s), rel=1e-11)
-    assert (formulas["MFU"].value, formulas["MBU"].value) == (rates.mfu, rates.mbu)
-    assert formulas["tokens/s"].value == rates.tokens_per_s
-
-
-def check_serving(profile: Profile) -> None:
-    metrics, formulas = profile_metrics(profile), {f.label: f for f in serving_formulas(profile)}
-    assert evaluate(formulas["KV cache"].numbers) == metrics.kv_cache_bytes
-    assert evaluate(formulas["memory"].numbers) == metrics.memory_needed_bytes
-    if metrics.tpot_s is not None:
-        assert formulas["end to end"].value == metrics.e2e_s
-
-
-def check_sections(text: str, profile: Profile) -> None:
-    """The printed table of kernels adds up, and the printed sections come in the order of the points."""
-    points = [point for phase in profile.phases for point in phase.points]
-    found = re.findall(r"^(\S+): .*; runs ([\d,]+) x ", text, re.MULTILINE)
-    assert found == [(point.op.name, f"{point.op.count:,}") for point in points]
-    rows = re.findall(r"^(all kernels|\S+) +([\d,]+)  +([\d,]+)  +\S+ [pnµm]?s", text, re.MULTILINE)
-    sums = [0, 0]
-    for name, flops, moved in rows:
-        figures = [int(figure.replace(",", "")) for figure in (flops, moved)]
-        if name == "all kernels":
-            assert figures == sums
-            sums = [0, 0]
-        else:
-            sums = [a + b for a, b in zip(sums, figures, strict=True)]
-    assert len(rows) == len(points) + len(profile.phases)
-
-
-def wide_part() -> Hardware:
-    """A part with a peak for every dtype that the cases compute in."""
-    peaks = {"bf16": 100e12, "fp16": 98.3e12, "fp8": 197.9e12, "fp4": 400e12, "int8": 201e12, "fp32": 10e12}
-    return part(matrix={DType(name): Ceiling(peak, SOURCE) for name, peak in peaks.items()})
-
-
-def predicted(
-    model: ModelSpec, dtypes: Precision, counted: Conventions, work: tuple[int, int, int, int | None]
-) -> Profile:
-    batch, prompt, output, context = work
-    run = scenario(batch=batch, prompt=prompt, output=output, context=context, precision=dtypes, conventions=counted)
-    phases = tuple(
-        place_phase(phase, forward(model, phase, dtypes, counted), wide_part(), dtypes.compute) for phase in run.phases
-    )
-    return Profile(model, wide_part(), run, phases)
-
-
-def _layer(count: int = 2, **changed: Any) -> Layer:
-    attention = {"hidden": 6, "heads": 4, "kv_heads": 2, "d_k": 3, "d_v": 3, **changed.pop("attention", {})}
-    mlp = {"hidden": 6, "width": 10, **changed.pop("mlp", {})}
-    norms = changed.pop("norms", (Norm("input_norm", 6), Norm("post_attention_norm", 6)))
-    return Layer(count, Attention(**attention), Mlp(**mlp), norms, **changed)
-
-
-def _model(*layers: Layer, **changed: Any) -> ModelSpec:
-    return replace(tiny_model(), hidden=6, vocab=11, layers=layers, final_norm=Norm("final_norm", 6), **changed)
-
-
-_BIASED = _layer(attention={"qkv_bias": True, "out_bias": True}, mlp={"up_bias": True, "down_bias": True})
-_QK = (Norm("q_norm", 3, rows=4), Norm("k_norm", 3, NormKind.LAYER, bias=True, rows=2, own_rows=True))
-_PLAIN_MLP = _layer(mlp={"gated": False}, parallel=True, norms=(Norm("input_norm", 6, NormKind.LAYER, bias=True),))
-SMALL = {
-    "tiny": tiny_model(),
-    "biases": _model(_BIASED),
-    "qk norms": _model(_layer(attention={"norms": _QK})),
-    "window": _model(_layer(attention={"window": 3})),
-    "mixed windows": _model(
-        _layer(1, attention={"window": 3}), _layer(3), _layer(1, attention={"window": 2, "d_v": 5})
-    ),
-    "tied head": _model(_layer(), tied=True, head_bias=True),
-    "gpt": _model(_PLAIN_MLP, positions=16, embedding_norm=Norm("embedding_norm", 6, NormKind.LAYER, weight=False)),
-    "narrow table": _model(_layer(), embedding_width=4),
-    "fused matrices": _model(_layer(attention={"fused_qkv": True, "rotary": False}, mlp={"fused": True})),
-    "multi-query": replace(_model(_layer(attention={"kv_heads": 1, "d_k": 5})), final_norm=None),
-}
 DTYPES = {
     "bf16": precision(),
     "fp8": precision(compute=DType.FP8, weights=DType.FP8, kv=DType.FP8),
     "int4": precision(weights=DType.INT4),
+    "packed": replace(precision(weights=DType.FP8, kv=DType.FP8_DS_MLA), state=DType.BF16),
+    "squares": precision(compute=DType.FP8, weights=DType("fp8_block"), kv=DType.FP8),
+    "rows": precision(compute=DType.FP8, weights=DType("fp8_row")),
+    "zero points": precision(weights=DType("int4_channel_zp")),
+    "tensors": precision(compute=DType.FP8, weights=DType("fp8_tensor"), kv=DType.FP8),
+    "groups": precision(weights=DType("int3_g32_zp")),
+    "gguf": precision(weights=DType("q4_k")),
     "nvfp4": precision(compute=DType.FP4, weights=DType.NVFP4, kv=DType.NVFP4),
     "fp32": precision(DType.FP32),
 }
 WORK = [(1, 1, 1, None), (3, 7, 5, None), (2, 5, 1, 0), (1, 2, 8, 2), (5, 4, 2, 9)]
 CHOICES = [
-    Conventions(attention, list(Logits)[index % 2], traffic, fusion)
+    Conventions(
+        attention,
+        list(Logits)[index % 2],
+        traffic,
+        fusion,
+        list(LatentForm)[(index + index // 3) % 3],
+        3.5 if index % 4 == 1 else None,
+    )
     for index, (attention, fusion, traffic) in enumerate(product(AttentionFlops, Fusion, TrafficModel))
 ]
 
 
-@pytest.mark.parametrize("counted", CHOICES, ids=lambda c: "-".join(v.value for v in (c.traffic, c.fusion, c.logits)))
 @pytest.mark.parametrize("name", SMALL)
-def test_formulas_give_the_counts_of_small_models(name: str, counted: Conventions) -> None:
-    turn = (CHOICES.index(counted) + list(SMALL).index(name)) % len(WORK)
-    for dtypes, work in zip(DTYPES.values(), WORK[turn:] + WORK[:turn], strict=True):
-        check_profile(predicted(SMALL[name], dtypes, counted, work))
+def test_formulas_give_the_counts_of_small_models(name: str) -> None:
+    """Every choice of a convention for half of the models, each with other dtypes and another workload."""
+    turn, dtypes = list(SMALL).index(name), list(DTYPES.values())
+    for index, counted in enumerate(CHOICES):
+        at = index + turn
+        if (index + index // 3 + turn) % 2:
+            check_profile(predicted(SMALL[name], dtypes[at % len(dtypes)], counted, WORK[3 * at % len(WORK)], at % 3))
 
 
-def _dense() -> Iterator[tuple[str, ModelSpec]]:
+def _real() -> Iterator[tuple[str, ModelSpec]]:
+    """Every bundled model, and those of the shared configs that are not among them."""
+    seen = set()
     for name in bundled_names():
-        yield name, load_model(name)
+        model = load_model(name)
+        seen.add(model.layers)
+        yield name, model
     for path in sorted(CONFIGS.glob("*.json")):
         try:
-            yield path.name, read_config(path)
-        except RooflensError:  # not a dense decoder
+            model = read_config(path)
+        except RooflensError:  # not a decoder that is known
             continue
+        if model.layers not in seen:
+            yield path.name, model
 
 
-@pytest.mark.parametrize("model", [pytest.param(model, id=name) for name, model in _dense()])
-def test_formulas_give_the_counts_of_real_models(model: ModelSpec) -> None:
-    check_profile(predicted(model, DTYPES["bf16"], Conventions(), (64, 512, 128, None)))
-    unfused = Conventions(traffic=TrafficModel.EAGER, fusion=Fusion.FRAMEWORK)
-    check_profile(predicted(model, DTYPES["fp8"], unfused, (1, 6000, 2, 5000)))
+REAL = dict(_real())
 
 
-def test_a_wrong_count_does_not_pass() -> None:
+@pytest.mark.parametrize("name", REAL)
+def test_formulas_give_the_counts_of_real_models(name: str) -> None:
+    """As it is usually run; and every third with other dtypes and every other choice."""
+    check_profile(predicted(REAL[name], DTYPES["bf16"], Conventions(), (64, 512, 128, None), 1601))
+    if not list(REAL).index(name) % 3:
+        other = Conventions(
+            traffic=TrafficModel.EAGER, fusion=Fusion.FRAMEWORK, latent=LatentForm.EXPANDED, distinct_experts=2
+        )
+        check_profile(predicted(REAL[name], DTYPES["fp8"], other, (1, 6000, 2, 5000)))
+
+
+WATCHED = (
+    "biases", "shared experts", "latent", "sparse", "compressed", "chunked", "block indexer", "images",
+    "vision encoder", "mamba2", "delta net", "lightning", "rwkv",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_a_wrong_count_does_not_pass(name: str) -> None:
     """One FLOP or one byte more in an op, and its formula no longer gives it."""
-    profile = predicted(SMALL["biases"], DTYPES["bf16"], Conventions(), WORK[1])
-    phase = profile.phases[0]
-    for index, point in enumerate(phase.points):
-        for changed in (
-            replace(point.op, flops=point.op.flops + 1, model_flops=point.op.model_flops + 1),
-            replace(point.op, traffic=replace(point.op.traffic, activations=point.op.traffic.activations + 1)),
-        ):
-            wrong = replace(point, op=changed)
-            points = (*phase.points[:index], wrong, *phase.points[index + 1 :])
-            view = views(profile, replace(phase, points=points))[index]
-            with pytest.raises(AssertionError):
-                check_kernel(list(kernel_formulas(view, wrong)), wrong)
+    profile = predicted(SMALL[name], DTYPES["bf16"], Conventions(), WORK[1], 5)
+    for phase in profile.phases:
+        for view, point in zip(views(profile, phase), phase.points, strict=True):
+            op, traffic = point.op, point.op.traffic
+            for changed in (
+                replace(op, flops=op.flops + 1, model_flops=op.model_flops + 1),
+                replace(op, traffic=replace(traffic, activations=traffic.activations + 1)),
+                replace(op, traffic=replace(traffic, kv_read=traffic.kv_read + 1)),
+                replace(op, traffic=replace(traffic, state=traffic.state + 1)),
+            ):
+                wrong = replace(point, op=changed)
+                with pytest.raises(AssertionError):
+                    check_kernel(list(kernel_formulas(replace(view, op=changed), wrong)), wrong)
+
+
+def test_distinct_experts_are_explained() -> None:
+    """4 tokens that take 2 of 5: 5 (1 - 0.6^4) = 4.352 experts; a measured count takes the place of that."""
+    text = explain_profile(predicted(SMALL["experts"], DTYPES["bf16"], Conventions(), (4, 1, 2, None)))
+    assert "E x (1 - (1 - top_k / E)^tokens) = 5 x (1 - (1 - 2 / 5)^4) = 4.352 of 5 experts" in text
+    assert "need 2.5 times the tokens of a dense layer" in text
+    assert "Experts are the exception to shared weights" in text
+    measured = Conventions(distinct_experts=3)
+    text = explain_profile(predicted(SMALL["experts"], DTYPES["bf16"], measured, (4, 1, 2, None)))
+    assert "experts read   measured = 3 = 3 of 5 experts" in text
+
+
+def test_both_forms_of_latent_attention_are_explained() -> None:
+    work = (2, 3, 4, 5)
+    text = explain_profile(predicted(SMALL["latent"], DTYPES["bf16"], Conventions(), work))
+    assert "m              sequences x (new + cached tokens) = 2 x (3 + 0) = 6 tokens" in text
+    assert (
+        "sequences x cached tokens x (latent + rotated key) x bytes x count = 2 x 5 x (8 + 2) x 2 x 4 = 800 B" in text
+    )
+    assert "even a decode step can be compute-bound" in text
+    expanded = Conventions(latent=LatentForm.EXPANDED)
+    text = explain_profile(predicted(SMALL["latent"], DTYPES["bf16"], expanded, work))
+    assert "m              sequences x (new + cached tokens) = 2 x (1 + 5) = 12 tokens" in text
+    assert "absorb" not in text.partition("DECODE")[2]
+
+
+def test_the_packed_latent_cache_is_656_bytes_a_token() -> None:
+    """512 fp8 values with 4 scales, and 64 values of bf16."""
+    wide = LatentAttention(6, heads=2, q_rank=None, kv_rank=512, nope=3, rope=64, d_v=4)
+    model = model_of(blocks(wide, Mlp(6, 10), count=1))
+    text = explain_profile(predicted(model, DTYPES["packed"], Conventions(), (1, 1, 1, 9)))
+    assert "1 x 9 x (512 x 132 / 128 + 64 x 2) x 1 = 5,904 B" in text
+
+
+def test_a_step_of_a_recurrent_layer_does_not_grow_with_the_context() -> None:
+    short, long = (predicted(SMALL["delta net"], DTYPES["bf16"], Conventions(), (2, 1, 1, c)) for c in (4, 4000))
+    found = [[p for p in profile.phases[1].points if p.op.name == "scan"] for profile in (short, long)]
+    assert found[0] == found[1]
+    assert "a longer context costs them nothing" in explain_profile(long)
+    assert "in chunks of Q 4 tokens" in explain_profile(long)
+
+
+def test_ops_of_a_trace_are_taken_as_they_are() -> None:
+    """Names that no count gives: their figures stand without a formula, and sums and times still hold."""
+    profile = predicted(SMALL["shared experts"], DTYPES["bf16"], Conventions(), WORK[1])
+    phases = tuple(
+        replace(phase, points=tuple(replace(p, op=replace(p.op, name=f"model.{p.op.name}")) for p in phase.points))
+        for phase in profile.phases
+    )
+    traced = replace(profile, phases=phases)
+    check_profile(traced)
+    assert "FLOP           as traced = " in explain_profile(traced)
+
+
+def test_every_choice_that_concerns_the_model_is_named() -> None:
+    text = explain_profile(predicted(SMALL["latent"], DTYPES["bf16"], Conventions(), WORK[1]))
+    assert "latent attention is expanded in prefill and absorbed in decode" in text
+    assert "latent attention" not in explain_profile(predicted(SMALL["tiny"], DTYPES["bf16"], Conventions(), WORK[1]))
 
 
 def test_the_window_is_named_and_its_pairs_explained() -> None:
@@ -229,7 +187,7 @@ def test_the_window_is_named_and_its_pairs_explained() -> None:
 
 
 def test_a_window_longer_than_the_context_keeps_its_name() -> None:
-    model = _model(_layer(1, attention={"window": 100}), _layer(1))
+    model = model_of(layer(1, attention={"span": Span(window=100)}), layer(1))
     text = explain_profile(predicted(model, DTYPES["bf16"], Conventions(), (1, 4, 2, None)))
     assert text.count("window W 100") == 2
 
@@ -244,7 +202,7 @@ def test_short_prefill_is_said_to_be_memory_bound_against_the_textbook() -> None
 
 
 def test_large_batch_decode_is_said_to_be_compute_bound_against_the_textbook() -> None:
-    wide = Layer(1, Attention(4096, 2, 2, 4, 4), Mlp(4096, 4096), (Norm("a", 4096), Norm("b", 4096)))
+    wide = Layer(1, (Attention(4096, 2, 2, 4, 4), Mlp(4096, 4096)), (Norm("a", 4096), Norm("b", 4096)))
     model = replace(tiny_model(), hidden=4096, vocab=4096, layers=(wide,), final_norm=None)
     text = explain_profile(predicted(model, DTYPES["bf16"], Conventions(), (5000, 1, 2, None)))
     assert "decode is compute-bound" in text

@@ -12,7 +12,9 @@ from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.core.profile import Bound
 from rooflens.core.scenario import Batch, Conventions, Phase, PhaseKind
-from rooflens.count import forward
+from rooflens.count import active_params, forward, params, state_bytes
+from rooflens.count.moe import distinct_experts
+from rooflens.count.sizes import kv_bytes_per_token
 from rooflens.errors import InputError, UnknownNameError
 from rooflens.metrics import phase_metrics
 from rooflens.render.explain_kv import kv_savings, kv_savings_text
@@ -21,6 +23,7 @@ from rooflens.sources.hardware import load_hardware
 from rooflens.sources.models import load_model
 from tests.conftest import precision, tiny_model
 from tests.render.formula_text import check_line, evaluate
+from tests.render.small_models import SMALL
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LLAMA = "llama-3.1-8b"
@@ -166,6 +169,30 @@ def test_a_window_bounds_what_the_step_reads() -> None:
     assert savings.held_bytes == 2 * 3 * 4 * 2
 
 
+def test_the_state_of_a_hybrid_stands_beside_its_cache() -> None:
+    text = kv_savings_text(kv_savings(SMALL["mamba"], 100))
+    assert f"recurrent layers keep {2 * (12 * 3 * 4 + 12 * 3 * 2):,} B beside it" in text
+    assert "recurrent" not in kv_savings_text(kv_savings(tiny_model(), 100))
+
+
+def test_figures_of_layer_kinds_are_those_of_the_counts() -> None:
+    """DeepSeek-V3 and V3.2, gpt-oss-120b, Mixtral, Qwen3-Next: what the prose says of them."""
+    v3, oss, mixtral, hybrid = (
+        load_model(name) for name in ("deepseek-v3", "gpt-oss-120b", "mixtral-8x7b", "qwen3-next-80b-a3b")
+    )
+    for dtype in (DType.BF16, DType.FP8_DS_MLA):
+        assert f"{kv_bytes_per_token(v3, dtype, windowed=False):,} B" in str(topic("mla"))
+    for windowed in (True, False):
+        assert f"{kv_bytes_per_token(oss, DType.BF16, windowed=windowed):,}" in topic("sliding-window").beyond
+    assert f"{params(mixtral):,} / {active_params(mixtral):,}" in str(topic("moe"))
+    assert f"{kv_bytes_per_token(hybrid, DType.BF16, windowed=False):,}" in topic("recurrent-state").beyond
+    assert f"{state_bytes(hybrid, None, DType.BF16) // 36:,} B" in str(topic("recurrent-state"))
+    step = predict("deepseek-v3.2", "h200-sxm", prompt=131_072, context=131_072).phases[1]
+    assert f"{step.traffic.kv_read // 61:,} B" in str(topic("sparse-attention"))
+    for text in (str(topic("distinct-experts")), (DOCS / "concepts.md").read_text(encoding="utf-8")):
+        assert f"{distinct_experts(256, 8, 32):.1f}" in text
+
+
 @pytest.mark.parametrize("context", [0, -1, 2**41, 1.5, True, "8"])
 def test_a_context_that_is_no_length_is_refused(context: object) -> None:
     with pytest.raises(InputError, match="whole number"):
@@ -200,6 +227,7 @@ def test_the_evaluator_reads_what_explanations_print() -> None:
     assert evaluate("2 x 1,024 x (3 + 4)") == 14_336
     assert evaluate("ceil((3 x 5) / 16) x 9") == 9
     assert evaluate("512 + 129 // 2") == 576
+    assert float(evaluate("256 x (1 - (1 - 8 / 256)^1,000)")) == pytest.approx(256 * (1 - (1 - 8 / 256) ** 1000))
     assert evaluate("max(1,000 FLOP / 2 kFLOP/s, 3 B / 1 B/s)") == 3
     with pytest.raises(AssertionError):
         check_line("FLOP  a x b = 2 x 3 = 7 FLOP")

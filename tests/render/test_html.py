@@ -17,9 +17,10 @@ import pytest
 
 from rooflens.api import predict
 from rooflens.core.hardware import Conflict
-from rooflens.core.profile import Finding, Profile
+from rooflens.core.profile import Bound, Finding, Profile
 from rooflens.errors import InputError
 from rooflens.render.html import html
+from rooflens.render.html_words import meaning
 from tests.conftest import part, tiny_model
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;\x00\x1b[0m\u2028\u202e${title}$style"
@@ -38,7 +39,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, {key: value or "" for key, value in attrs}))
         self.texts.append("")
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "wbr"):
             self.open.append(len(self.texts) - 1)
 
     def handle_endtag(self, tag: str) -> None:
@@ -53,7 +54,7 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return " ".join(self.texts)
+        return " ".join(self.texts).replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,43 @@ def test_the_verdict_comes_first(page: Page) -> None:
     text = page.text
     assert text.index("Prefill is memory-bound") < text.index("Decode is memory-bound") < text.index("Roofline")
     assert "The arithmetic units wait for bytes" in text
+
+
+def test_levers_of_both_bounds_are_named() -> None:
+    def said(batch: int, prompt: int) -> list[str]:
+        return [meaning(phase) for phase in predict("llama-3.1-8b", "h100-sxm", batch=batch, prompt=prompt).phases]
+
+    prefill, decode = said(1, 2048)
+    assert prefill.startswith("The arithmetic units are busy and set the pace: ")
+    assert prefill.endswith("; more memory bandwidth hardly does.")
+    assert decode.endswith("; more FLOP/s hardly do.")
+    mixed, _ = said(1, 384)
+    share = re.match(r"For (\d+\.\d) % of the time the arithmetic units", mixed)
+    assert share
+    assert f"; more memory bandwidth helps the other {100 - float(share[1]):.1f} %" in mixed
+
+
+def test_bound_against_intensity_is_explained(profile: Profile) -> None:
+    first = replace(profile.phases[0], points=(), bound_share={Bound.COMPUTE: 0.6, Bound.MEMORY: 0.4})
+    assert "lies below the ridge point all the same: time is summed kernel by kernel" in meaning(first)
+    above = replace(profile.phases[0], intensity=1e6)
+    assert meaning(above).endswith("a few compute-bound kernels raise the total intensity.")
+    assert "all the same" not in meaning(profile.phases[0])
+
+
+def test_the_page_starts_in_the_theme_asked_for(profile: Profile, page: Page) -> None:
+    def theme(source: str) -> str | None:
+        return Page(source).all("html")[0][0].get("data-theme")
+
+    assert theme(html(profile, dark=True)) == "dark"
+    assert theme(html(profile, dark=False)) == "light"
+    assert "data-theme" not in page.all("html")[0][0]
+
+
+def test_numbers_stay_with_their_units(page: Page) -> None:
+    words = " ".join(text for tag in ("p", "strong") for _, text in page.all(tag))
+    assert "\N{NO-BREAK SPACE}% of" in words
+    assert not re.search(r"\d (%|[a-zA-Z]?(s|B|FLOP)\b)", words)
 
 
 def test_every_kernel_stands_in_the_table_of_its_phase(page: Page, profile: Profile) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,20 @@ from hypothesis import given, settings, strategies as st
 
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
-from rooflens.count import params
+from rooflens.core.scenario import Batch, Conventions, Phase, PhaseKind
+from rooflens.count import forward, params
+from rooflens.count.sizes import kv_bytes_per_token
 from rooflens.errors import ConfigError, RooflensError, UnknownArchitectureError
+from rooflens.sources import config
 from rooflens.sources.config import MAX_CONFIG_BYTES, read_config, spec_from_config
 from rooflens.sources.models import bundled_names, load_model
+from tests.conftest import precision
+
+READER = Path(config.__file__).parent
+ROWS = [
+    json.loads(line)
+    for line in (Path(__file__).parent.parent / "data" / "reference_moe.jsonl").read_text().splitlines()
+]
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -35,11 +46,11 @@ def read(**changed: Any) -> ModelSpec:
 
 
 def attention(**changed: Any) -> Any:
-    return read(**changed).layers[0].attention
+    return read(**changed).layers[0].blocks[0]
 
 
 def windows(**changed: Any) -> list[tuple[int, int | None]]:
-    return [(layer.count, layer.attention.window) for layer in read(**changed).layers]
+    return [(layer.count, layer.blocks[0].span.window) for layer in read(**changed).layers]
 
 
 def test_explicit_head_dim_wins() -> None:
@@ -205,15 +216,133 @@ def test_contradictions_are_named(changed: dict[str, Any], text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "changed", "text"),
+    [
+        ("mixtral", {"num_experts_per_tok": 9}, "num_experts_per_tok is 9, num_local_experts is 6"),
+        ("qwen3_moe", {"mlp_only_layers": [99]}, "mlp_only_layers names layer 99, num_hidden_layers is"),
+        ("llama4_text", {"moe_layers": [-1]}, "moe_layers names layer -1, num_hidden_layers is"),
+        ("mllama", {"cross_attention_layers": [5]}, "cross_attention_layers names layer 5, num_hidden_layers is 5"),
+        ("lfm2", {"layer_types": ["conv"]}, "layer_types has 1 entries, num_hidden_layers is"),
+        ("mimo_v2_flash", {"hybrid_layer_pattern": [0, 1]}, "hybrid_layer_pattern has 2 entries, num_hidden_layers is"),
+        ("minimax_m3_vl", {"moe_layer_freq": [1]}, "moe_layer_freq has 1 entries, num_hidden_layers is 4"),
+        ("minimax_m3_vl", {"sparse_attention_config": {"sparse_attention_freq": [1]}}, "sparse_attention_freq has 1 "),
+        ("minimax_m3_vl", {"index_n_heads": 3, "sparse_attention_config": {}, "layer_types": ["minimax_m3_sparse"] * 4},
+         "index_n_heads is 3, num_attention_heads is 8"),
+        ("deepseek_v4", {"o_groups": 4}, "o_groups is 4, num_attention_heads is 6"),
+        ("deepseek_v4", {"num_key_value_heads": 2}, "num_key_value_heads is 2; expected 1"),
+        ("deepseek_v4", {"qk_rope_head_dim": 64}, "qk_rope_head_dim is 64, head_dim is 32"),
+        ("deepseek_v4", {"layer_types": ["full_attention"] * 4}, "layer_types names 'full_attention'; expected"),
+        ("deepseek_v4-ratios", {"compress_ratios": [0, 4]}, "compress_ratios has 2 entries, num_hidden_layers is 6"),
+        ("deepseek_v4-ratios", {"compress_ratios": [7] * 6}, "compress_ratios holds 7; expected 0, 4 or 128"),
+        ("nemotron_h-latent", {"hybrid_override_pattern": "MX"}, "hybrid_override_pattern holds 'X'"),
+        ("nemotron_h-latent", {"hybrid_override_pattern": None}, "hybrid_override_pattern is missing"),
+        ("nemotron_h-block-types", {"layers_block_type": ["rnn"]}, "layers_block_type names 'rnn'"),
+        ("qwen3_next", {"linear_num_value_heads": 3}, "linear_num_value_heads is 3, linear_num_key_heads is"),
+        ("recurrent_gemma", {"lru_width": 7}, "lru_width is 7; expected a divisor of it"),
+        ("kimi_linear", {"attn_res_block_size": 12}, "attn_res_block_size is set, as in Kimi K3"),
+        ("kimi_linear", {"linear_attn_config": {"full_attn_layers": [2], "kda_layers": [1]}}, "name 2 layers"),
+        ("step3p7", {"num_sliding_attention_heads": 7}, "7 heads of sliding layers cannot share num_key_value_heads 2"),
+        ("step3p7", {"moe_layers_enum": "1,x"}, "moe_layers_enum is '1,x'; expected numbers"),
+    ],
+)  # fmt: skip
+def test_fields_that_contradict_each_other_are_named(name: str, changed: dict[str, Any], text: str) -> None:
+    base = next(row for row in ROWS if row["name"] == name)["config"]
+    values = {**base, "text_config": {**base["text_config"], **changed}} if "text_config" in base else base | changed
+    with pytest.raises(ConfigError) as caught:
+        spec_from_config(values, name="m", origin="config.json")
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"model_type": "t5"}, "'t5' is an encoder-decoder"),
+        ({"model_type": "whisper", "is_encoder_decoder": True}, "'whisper' is an encoder-decoder"),
+        ({"model_type": "novel", "is_encoder_decoder": True}, "'novel' is an encoder-decoder"),
+        ({"model_type": "bert"}, "'bert' is an encoder"),
+        ({"model_type": "mistral", "architectures": ["MistralModel"]}, "'MistralModel' is an embedding model"),
+        ({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]}, "labels or embeds its input"),
+        ({"__version__": {"sentence_transformers": "3.0"}}, "SentenceTransformers embedding model"),
+        ({"_class_name": "UNet2DConditionModel"}, "'UNet2DConditionModel' is part of a diffusion model"),
+    ],
+)
+def test_what_is_no_decoder_is_refused_in_words(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(UnknownArchitectureError, match="decoder-only language models") as caught:
+        spec_from_config({**LLAMA, "model_type": None, **values}, name="m", origin="config.json")
+    assert text in str(caught.value)
+
+
+def test_classes_that_only_look_like_embedding_models() -> None:
+    assert read(architectures=["LlamaForCausalLM"]).architecture == "llama"
+    nested = {"architectures": ["InternVLChatModel"], "llm_config": LLAMA}
+    assert spec_from_config(nested, name="m", origin="c").architecture == "llama"
+
+
+def nas(blocks: list[dict[str, Any]], **changed: Any) -> ModelSpec:
+    return read(model_type="nemotron-nas", num_key_value_heads=None, intermediate_size=None,
+                num_hidden_layers=len(blocks), block_configs=blocks, **changed)  # fmt: skip
+
+
+def test_nemotron_nas_of_equal_blocks_is_a_llama() -> None:
+    """Width 2/3 x 3.75 x 64 = 160, rounded up to 256; 8 heads in groups of 4 share 2 KV heads."""
+    block = {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 3.75}}
+    model, same = nas([block] * 2), read(intermediate_size=256)
+    assert model.layers == same.layers
+    assert params(model) == params(same)
+
+
+def test_nemotron_nas_blocks_that_are_nothing_or_a_projection() -> None:
+    """Embedding and head 2 x 100 x 64, final norm 64; a projection of 64 x 64 with its norm; an MLP with its norm."""
+    nothing = {"attention": {"no_op": True}, "ffn": {"no_op": True}}
+    plain = {"attention": {"replace_with_linear": True}, "ffn": {"no_op": True}}
+    feed = {"attention": {"no_op": True}, "ffn": {"ffn_mult": 1.0}}
+    assert params(nas([nothing])) == 12_864
+    assert params(nas([plain])) == 12_864 + 64 * 64 + 64
+    assert params(nas([feed])) == 12_864 + 3 * 64 * 256 + 64
+    assert kv_bytes_per_token(nas([nothing, plain, feed]), DType.BF16, windowed=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("attention", "feed", "text"),
+    [
+        ({"n_heads_in_group": 3}, {"no_op": True}, "n_heads_in_group is 3, num_attention_heads is 8"),
+        ({"n_heads_in_group": None}, {"no_op": True}, "n_heads_in_group is missing"),
+        ({"n_heads_in_group": 8, "num_sink_tokens": 4}, {"no_op": True}, "num_sink_tokens is set"),
+        ({"no_op": True}, {"ffn_mult": -1}, "ffn_mult is -1; expected a positive number"),
+        ({"no_op": True}, {"ffn_mult": 2**20}, "width from ffn_mult is 44,739,328"),
+        ({"no_op": True}, 5, "ffn is 5; expected an object"),
+    ],
+)
+def test_nemotron_nas_blocks_that_say_too_little(attention: Any, feed: Any, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        nas([{"attention": attention, "ffn": feed}])
+    assert text in str(caught.value)
+
+
+def test_a_layer_for_each_block() -> None:
+    with pytest.raises(ConfigError, match="block_configs has 1 entries, num_hidden_layers is 2"):
+        read(model_type="nemotron-nas", block_configs=[{}])
+
+
+def test_a_flattened_step_config_must_say_the_heads_of_its_sliding_layers() -> None:
+    flat = {**LLAMA, "model_type": "step3p7", "layer_types": ["sliding_attention", "full_attention"],
+            "sliding_window": 8, "n_routed_experts": 4, "num_experts_per_tok": 2}  # fmt: skip
+    with pytest.raises(ConfigError, match="num_sliding_attention_heads is missing"):
+        spec_from_config(flat, name="m", origin="c")
+    assert spec_from_config({**flat, "num_sliding_attention_heads": 8}, name="m", origin="c").architecture == "step3p5"
+
+
+@pytest.mark.parametrize(
     ("data", "text"),
     [
         (b"", "is not complete JSON"),
         (b'{"hidden_size": 64', "is not complete JSON"),
-        (b"[1, 2]", "holds a JSON list; expected an object"),
-        (b"null", "holds a JSON NoneType"),
+        (b"[1, 2]", "holds a list and no object"),
+        (b"null", "holds null and no object"),
         (b"\xff\xfe\x00", "is not UTF-8"),
-        (b"[" * 100_000, "cannot be read"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "cannot be read"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "thousands of digits"),
+        (b'{"a": 1, "a": 2}', "names the field 'a' twice"),
         (b"{}", "neither model_type nor architectures"),
     ],
 )
@@ -268,6 +397,35 @@ FIELDS = sorted({*LLAMA, "head_dim", "layer_types", "sliding_window", "quantizat
                  "attn_config", "multi_query", "use_sliding_window", "max_window_layers", "sliding_window_pattern",
                  "max_position_embeddings", "architectures", "auto_map", "block_configs", "num_kv_heads", "n_embed",
                  "num_ln_in_parallel_attn", "word_embed_proj_dim", "attention_bias", "ffn_hidden_size"})  # fmt: skip
+KNOWN_TO_FAMILIES = sorted(
+    {*FIELDS, *re.findall(r'"([a-z][a-z0-9]*_[a-zA-Z0-9_]*)"', "".join(f.read_text() for f in READER.glob("*.py")))}
+)
+"""Every name with an underscore that the reader's own text holds: fields of every architecture, and a few words."""
+
+
+@settings(max_examples=600)
+@given(
+    st.dictionaries(st.sampled_from(KNOWN_TO_FAMILIES), VALUES, max_size=5),
+    st.sampled_from([row["config"] for row in ROWS]),
+    st.lists(st.integers(0, 2**20), max_size=3),
+)
+def test_mutated_configs_of_every_family_raise_only_our_errors(
+    changed: dict[str, Any], base: dict[str, Any], picks: list[int]
+) -> None:
+    """Fields of any architecture are changed, and some of its own get values that other fields of it have."""
+    inner = dict(base.get("text_config", base))
+    own = sorted(inner)
+    for pick in picks:
+        inner[own[pick % len(own)]] = inner[own[pick // len(own) % len(own)]]
+    values = {**base, "text_config": {**inner, **changed}} if "text_config" in base else {**inner, **changed}
+    try:
+        model = spec_from_config(values, name="m", origin="config.json")
+    except RooflensError as error:
+        assert "\n" not in str(error)
+    else:
+        step = Phase(PhaseKind.DECODE, Batch(1, 1, 100))
+        assert params(model) > 0
+        assert all(op.flops >= 0 for op in forward(model, step, precision(), Conventions()))
 
 
 @settings(max_examples=400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -10,6 +11,9 @@ import click
 
 from rooflens.errors import RooflensError
 from rooflens.version import __version__
+
+_LONGEST = 1200
+"""Characters of an error at most: what was read may be megabytes."""
 
 COMMANDS = {
     "predict": "Predict prefill and decode of a model on an accelerator.",
@@ -41,17 +45,22 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rooflens")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """What limits LLM inference on this machine: compute, memory, link or overhead; and by how much."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:
     """Run the command line; exit status 2 for bad input, with one sentence and no traceback."""
     try:
+        _tolerate()
         status = cli.main(prog_name="rooflens", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except RooflensError as error:
         sys.exit(_fail(str(error)))
     except click.ClickException as error:
@@ -68,6 +77,15 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def _tolerate() -> None:
+    """Print what a terminal's encoding lacks as a question mark; without a standard output, print nowhere."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (open as long as the process)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _drop_output() -> None:
     """Nothing more is written when the interpreter flushes standard output at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -80,5 +98,9 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _fail(text: str) -> int:
-    print(f"rooflens: {text}", file=sys.stderr)
+    """Print one sentence of bounded length, control characters escaped; return the exit status."""
+    line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    line = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 200]} ... {line[-190:]}"
+    if sys.stderr is not None:
+        print(f"rooflens: {line}", file=sys.stderr)
     return 2

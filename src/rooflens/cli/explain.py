@@ -20,9 +20,8 @@ def command(topic: str | None, listed: bool, model: str, context: int) -> None:
         click.echo(glossary.revision(), nl=False)
     else:
         entry = glossary.topic(topic)
-        click.echo(entry, nl=False)
-        if entry.name == "kv-cache":
-            click.echo(f"\n{_savings(model, context)}", nl=False)
+        savings = f"\n{_savings(model, context)}" if entry.name == "kv-cache" else ""
+        click.echo(f"{entry}{savings}", nl=False)
 
 
 def _savings(model: str, context: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.errors import InputError
 from rooflens.precision import Dtypes, preset
@@ -15,9 +16,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def dtype_options(function: F) -> F:
-    """Add `--dtype`, `--weights-dtype`, `--kv-dtype` and `--precision`."""
+    """Add `--dtype`, `--weights-dtype`, `--kv-dtype`, `--state-dtype` and `--precision`."""
     for name, text in (
         ("--precision", "Preset of the three dtypes: bf16, fp16, fp32, tf32, fp8, int8, w8a16, int4, mxfp4, nvfp4."),
+        ("--state-dtype", "Storage of recurrent and convolution states; fp32 and the activations' dtype unless given."),
         ("--kv-dtype", "Storage of the KV cache; the activations' dtype unless given."),
         ("--weights-dtype", "Storage of the linear layers' weights; the checkpoint's unless given."),
         ("--dtype", "Arithmetic of the linear layers, and activations; the checkpoint's unless given."),
@@ -26,14 +28,15 @@ def dtype_options(function: F) -> F:
     return function
 
 
-def dtypes(dtype: str | None, weights_dtype: str | None, kv_dtype: str | None, precision: str | None) -> Dtypes:
-    """The dtypes asked for: single options win over the preset.
+def dtypes(given: dict[str, str | None]) -> Dtypes:
+    """The dtypes asked for by the options of `dtype_options`: single options win over the preset.
 
     Raises:
         UnitError: a dtype that is not known. InputError: a preset that is not known.
     """
-    single = Dtypes(*(DType.parse(text) if text else None for text in (dtype, weights_dtype, kv_dtype)))
-    return preset(precision, single) if precision else single
+    names = ("dtype", "weights_dtype", "kv_dtype", "state_dtype")
+    single = Dtypes(*(DType.parse(text) if (text := given[name]) else None for name in names))
+    return preset(given["precision"], single) if given["precision"] else single
 
 
 def one_of(**chosen: object) -> None:
@@ -45,3 +48,19 @@ def one_of(**chosen: object) -> None:
     names = [f"--{name}" for name, value in chosen.items() if value]
     if len(names) > 1:
         raise InputError(f"{' and '.join(names)} both write to standard output; choose one")
+
+
+def checked_experts(count: float | None) -> float | None:
+    """A measured number of distinct experts. Raises InputError for one that is not positive and finite."""
+    if count is not None and not 0 < count < 1e6:
+        raise InputError(f"--distinct-experts is {count:g}; expected the measured number of experts, above 0")
+    return count
+
+
+def load(model: str, *, mtp: bool) -> ModelSpec:
+    """The model that `model` stands for, or its prediction modules. Raises what `load_model` and `mtp_model` do."""
+    from rooflens.sources.models import load_model
+    from rooflens.sources.mtp import mtp_model
+
+    spec = load_model(model)
+    return mtp_model(spec) if mtp else spec

@@ -33,42 +33,72 @@ def _columns() -> int:
     return int(stated) if stated.isdigit() and 20 <= int(stated) <= 10_000 else 120
 
 
+def check_targets(targets: Mapping[str, Path], inputs: Mapping[str, str]) -> None:
+    """Refuse two outputs to one file, and an output to a file that was read.
+
+    Raises:
+        InputError: names both.
+    """
+    seen = {name: _resolved(Path(text)) for name, text in inputs.items()}
+    for name, path in targets.items():
+        target = _resolved(path)
+        other = next((known for known, taken in seen.items() if taken == target), None)
+        if other is not None:
+            raise InputError(f"--{name} and {other} name the same file {path}; give each its own")
+        seen[f"--{name}"] = target
+
+
 def write_all(files: Mapping[Path, bytes]) -> None:
-    """Write every file of `files`, each complete or not at all, and name it on standard error.
+    """Write every file of `files`, or none: all are complete beside their places before the first takes its own.
 
     Raises:
         InputError: a path that cannot be written.
     """
-    for path, data in files.items():
-        _write(path, data)
-        click.echo(f"wrote {path}", err=True)
+    with contextlib.ExitStack() as stack:
+        ready = []
+        for path, data in files.items():
+            with _named(path):
+                ready.append((path, stack.enter_context(_beside(path, data))))
+        for path, temporary in ready:
+            with _named(path):
+                temporary.replace(_resolved(path))
+            click.echo(f"wrote {path}", err=True)
 
 
-def _write(path: Path, data: bytes) -> None:
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Turn what can go wrong with `path` into one sentence."""
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-            return
-        with _beside(path) as temporary:
-            temporary.write_bytes(data)
-            temporary.replace(path.resolve() if path.is_symlink() else path)
-    except (OSError, ValueError) as cause:
+        yield
+    except (OSError, ValueError, RuntimeError) as cause:
         reason = getattr(cause, "strerror", None) or str(cause)
         raise InputError(f"{path} could not be written ({reason}); nothing of it was kept") from cause
 
 
 @contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A temporary file in the folder of `path` that is gone afterwards, whatever happens."""
+def _beside(path: Path, data: bytes) -> Iterator[Path]:
+    """A temporary file with `data` in the folder of `path` that is gone afterwards, whatever happens."""
     target = path.resolve() if path.is_symlink() else path
+    if target.exists() and not target.is_file():
+        raise ValueError("it is no regular file")
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=target.parent)
-    os.close(descriptor)
+    descriptor, name = tempfile.mkstemp(prefix=".rooflens.", dir=target.parent)
+    temporary = Path(name)
     try:
-        Path(name).chmod(mode)
-        yield Path(name)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.chmod(mode)
+        yield temporary
     finally:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+
+
+def _resolved(path: Path) -> Path:
+    """Where `path` really lies; itself where that cannot be told (a loop of links)."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return path
 
 
 def _umask() -> int:

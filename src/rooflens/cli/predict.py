@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from rooflens.cli.options import dtype_options, dtypes, one_of
-from rooflens.cli.output import show, write_all
+from rooflens.cli.options import checked_experts, dtype_options, dtypes, load, one_of
+from rooflens.cli.output import check_targets, show, write_all
 from rooflens.core.profile import Profile
-from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, TrafficModel
+from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, TrafficModel
 from rooflens.errors import InputError
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -27,6 +27,12 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--prompt", type=int, default=512, show_default=True, help="Prompt tokens of each sequence.")
 @click.option("--output", type=int, default=128, show_default=True, help="Output tokens; 1 has no decode phase.")
 @click.option("--context", type=int, help="Tokens cached before the decode step; prompt + output // 2 unless given.")
+@click.option(
+    "--image-tokens", type=int, default=0, show_default=True, help="Image tokens in each prompt (vision models)."
+)
+@click.option(
+    "--mtp", is_flag=True, help="Predict the multi-token-prediction modules of MODEL, as a model of their own."
+)
 @dtype_options
 @click.option("--attention-flops", type=_choice(AttentionFlops), default="causal", show_default=True,
               help="Count the pairs that a causal mask keeps, or all of them.")  # fmt: skip
@@ -36,6 +42,10 @@ def _choice(kind: Any) -> click.Choice[str]:
               help="Charge weights alone, fused kernels, or every framework op.")  # fmt: skip
 @click.option("--fusion", type=_choice(Fusion), default="engine", show_default=True,
               help="Projections as serving engines run them, or one by one.")  # fmt: skip
+@click.option("--latent", type=_choice(LatentForm), default="auto", show_default=True,
+              help="Latent attention expanded, absorbed, or (auto) absorbed in decode alone.")  # fmt: skip
+@click.option("--distinct-experts", type=float, help="Experts of a layer that a pass reads, measured.")
+@click.option("--trace", is_flag=True, help="Take the kernels from a run of the framework's own model (extra torch).")
 @click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write the kernels as CSV to standard output.")
 @click.option("--explain", is_flag=True, help="Print how each number came about, as formulas with numbers.")
@@ -43,7 +53,7 @@ def _choice(kind: Any) -> click.Choice[str]:
 @click.option("--svg", type=_FILE, help="Write the roofline chart as SVG.")
 @click.option("--png", type=_FILE, help="Write the roofline chart as PNG.")
 @click.option("--pdf", type=_FILE, help="Write the roofline chart as PDF.")
-@click.option("--dark", is_flag=True, help="Draw SVG, PNG and PDF on a dark ground.")
+@click.option("--dark", is_flag=True, help="Draw on a dark ground; a page follows the reader's system without it.")
 def command(
     model: str,
     gpu: str | None,
@@ -54,27 +64,35 @@ def command(
     as_json: bool,
     as_csv: bool,
     explain: bool,
+    trace: bool,
     dark: bool,
     **rest: Any,
 ) -> None:
     """Predict, then print and write what was asked for."""
     one_of(json=as_json, csv=as_csv, explain=explain)
+    if trace and explain:
+        raise InputError(
+            "--explain writes out the formulas of counted kernels, which a trace has none of; leave one out"
+        )
     if gpu is None:
         raise InputError("no accelerator is named; pass --gpu NAME (`rooflens gpu` lists them) or --gpu ./my-card.toml")
     from rooflens.api import predict
 
-    names = ("dtype", "weights_dtype", "kv_dtype", "precision")
     profile = predict(
-        model,
+        model if trace else load(model, mtp=rest["mtp"]),
         gpu,
         batch=batch,
         prompt=prompt,
         output=output,
         context=context,
-        precision=dtypes(*(rest[name] for name in names)),
+        image_tokens=rest["image_tokens"],
+        precision=dtypes(rest),
         conventions=_conventions(rest),
+        trace=trace,
     )
-    files = _files(profile, dark, {kind: rest[kind] for kind in ("html", "svg", "png", "pdf") if rest[kind]})
+    wanted = {kind: rest[kind] for kind in ("html", "svg", "png", "pdf") if rest[kind]}
+    check_targets(wanted, {"MODEL": model, "--gpu": gpu})
+    files = _files(profile, dark, wanted)
     text = _text(profile, as_json, as_csv, explain)
     write_all(files)
     if text is None:
@@ -91,6 +109,8 @@ def _conventions(rest: dict[str, Any]) -> Conventions:
         Logits(rest["logits"]),
         TrafficModel(rest["traffic"]),
         Fusion(rest["fusion"]),
+        LatentForm(rest["latent"]),
+        checked_experts(rest["distinct_experts"]),
     )
 
 
@@ -115,12 +135,10 @@ def _files(profile: Profile, dark: bool, wanted: dict[str, Path]) -> dict[Path, 
     """Every file that was asked for, rendered before any is written."""
     if not wanted:
         return {}
-    if len(set(wanted.values())) < len(wanted):
-        raise InputError("two of --html, --svg, --png and --pdf name the same file; give each its own")
     from rooflens.render import chart, html, image
 
     makers = {
-        "html": lambda: html.html(profile).encode(),
+        "html": lambda: html.html(profile, dark=dark or None).encode(),
         "svg": lambda: image.svg(chart.chart(profile, dark=dark)).encode(),
         "png": lambda: image.png(chart.chart(profile, dark=dark)),
         "pdf": lambda: image.pdf(chart.chart(profile, dark=dark)),

@@ -7,55 +7,14 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from rooflens.core.arrays import Count, is_array, plus, ratio
-from rooflens.units import DTYPES, dtype_name
-
-
-class DType(str, Enum):
-    """A storage and compute dtype; sizes and spellings stand in `units.DTYPES`."""
-
-    FP64 = "fp64"
-    FP32 = "fp32"
-    TF32 = "tf32"
-    BF16 = "bf16"
-    FP16 = "fp16"
-    FP8 = "fp8"
-    INT8 = "int8"
-    FP4 = "fp4"
-    MXFP4 = "mxfp4"
-    NVFP4 = "nvfp4"
-    INT4 = "int4"
-
-    def __str__(self) -> str:
-        return self.value
-
-    @classmethod
-    def parse(cls, text: str) -> DType:
-        """Return the dtype written as `text`. Raises UnitError for one that is not known."""
-        return cls(dtype_name(text))
-
-    @property
-    def bits(self) -> float:
-        """Bits per value, scales included (mxfp4 4.25, nvfp4 4.5, int4 in groups of 128 4.125)."""
-        row = DTYPES[self.value]
-        return 8 * row.block_bytes / row.block_values
-
-    @property
-    def arithmetic(self) -> DType:
-        """The dtype whose peak holds when both operands are stored so (mxfp4 multiplies as fp4)."""
-        return DType(DTYPES[self.value].compute)
-
-    def bytes_of(self, values: Count) -> Count:
-        """Bytes that `values` values take, in whole blocks."""
-        row = DTYPES[self.value]
-        if row.block_values == 1:
-            return values * row.block_bytes
-        return -(-values // row.block_values) * row.block_bytes
+from rooflens.core.dtype import DType as DType
 
 
 class OpKind(str, Enum):
     """What a kernel is, in the field's words."""
 
     GEMM = "gemm"
+    EXPERTS = "experts"
     ATTENTION = "attention"
     EMBEDDING = "embedding"
     NORM = "norm"
@@ -64,6 +23,9 @@ class OpKind(str, Enum):
     RESIDUAL = "residual"
     COPY = "copy"
     SOFTMAX = "softmax"
+    SCAN = "scan"
+    CONVOLUTION = "convolution"
+    INDEXER = "indexer"
 
     def __str__(self) -> str:
         return self.value
@@ -71,7 +33,7 @@ class OpKind(str, Enum):
     @property
     def on_matrix_units(self) -> bool:
         """Whether the kernel multiplies matrices; the others run on the vector units."""
-        return self in (OpKind.GEMM, OpKind.ATTENTION)
+        return self in (OpKind.GEMM, OpKind.EXPERTS, OpKind.ATTENTION, OpKind.SCAN, OpKind.INDEXER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +103,30 @@ class AttentionShape:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpertShape:
+    """Grouped GEMM: `m` routed rows over the `experts` distinct matrices W[k, n] that they touch."""
+
+    m: Count
+    n: int
+    k: int
+    experts: Count
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScanShape:
+    """A recurrence over `tokens` tokens of each of `sequences` sequences with `state` values each.
+
+    chunk: tokens of a chunk in the chunked form, 0 where the state is stepped token by token.
+    """
+
+    sequences: Count
+    tokens: Count
+    state: int
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
 class PointwiseShape:
     """`flops_per_value` operations on each of `rows` x `width` values."""
 
@@ -154,7 +140,7 @@ class PointwiseShape:
         return self.rows * self.width
 
 
-Shape = GemmShape | AttentionShape | PointwiseShape
+Shape = GemmShape | ExpertShape | AttentionShape | ScanShape | PointwiseShape
 
 
 @dataclass(frozen=True, slots=True)

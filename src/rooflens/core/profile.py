@@ -86,6 +86,7 @@ class PhaseProfile:
 
     flops, model_flops: FLOP. traffic: bytes by kind. intensity: FLOP per byte of memory traffic.
     ridge_point: of the roof that the matrix multiplications run under, FLOP/byte.
+    matrix_s: model FLOP over the peak that each runs under, summed: what the matrix units are busy for at least.
     floor_s: serial floor, the sum of the kernels' floors. ideal_s: max(sum of FLOP / peak, compulsory
     bytes / bandwidth); only a time below it is impossible. bound_share: share of floor_s by bound.
     """
@@ -97,6 +98,7 @@ class PhaseProfile:
     model_flops: Count
     traffic: Traffic
     compulsory_bytes: Count
+    matrix_s: Count
     floor_s: Count
     ideal_s: Count
     intensity: Count

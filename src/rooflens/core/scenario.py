@@ -7,6 +7,7 @@ from enum import Enum
 
 from rooflens.core.arrays import Count
 from rooflens.core.op import DType
+from rooflens.errors import InputError
 
 
 class PhaseKind(str, Enum):
@@ -41,6 +42,14 @@ class TrafficModel(str, Enum):
     EAGER = "eager"
 
 
+class LatentForm(str, Enum):
+    """How latent attention runs: over expanded keys and values, or absorbed into the latent."""
+
+    AUTO = "auto"
+    EXPANDED = "expanded"
+    ABSORBED = "absorbed"
+
+
 class Fusion(str, Enum):
     """Which projections run as one GEMM: as serving engines run them, or as the framework does."""
 
@@ -48,14 +57,39 @@ class Fusion(str, Enum):
     FRAMEWORK = "framework"
 
 
+_CHOICES: dict[str, type[Enum]] = {
+    "attention_flops": AttentionFlops,
+    "logits": Logits,
+    "traffic": TrafficModel,
+    "fusion": Fusion,
+    "latent": LatentForm,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How things are counted; printed with every result."""
+    """How things are counted; printed with every result.
+
+    latent: auto is expanded in prefill and absorbed in decode. distinct_experts: experts of a layer that a pass
+    reads, a measured count in place of the expectation under uniform routing.
+    """
 
     attention_flops: AttentionFlops = AttentionFlops.CAUSAL
     logits: Logits = Logits.LAST
     traffic: TrafficModel = TrafficModel.FUSED
     fusion: Fusion = Fusion.ENGINE
+    latent: LatentForm = LatentForm.AUTO
+    distinct_experts: float | None = None
+
+    def __post_init__(self) -> None:
+        """Take the words of the choices as well. Raises InputError for one that is not known."""
+        for name, kind in _CHOICES.items():
+            given = getattr(self, name)
+            try:
+                object.__setattr__(self, name, kind(given))
+            except ValueError as cause:
+                known = ", ".join(member.value for member in kind)
+                raise InputError(f"{name} is {given!r}; expected one of {known}") from cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +98,10 @@ class Precision:
 
     compute: arithmetic of the linear layers, selects their roof. attention: arithmetic of attention and
     output head, which quantisation leaves alone. activations: storage between kernels. weights: storage of
-    the linear layers; kept: of embedding, norms, biases and output head. kv: of the cache.
+    the linear layers; kept: of embedding, norms, biases and output head. kv: of the cache. state: of recurrent
+    and convolution states; None is fp32 for the first and the activations' dtype for the second, as vLLM keeps them.
+    overridden: the user asked for `weights`, whatever the checkpoint stores. arithmetic: (stored, multiplied in) of
+    quantised layers that are stored otherwise than `weights`, where they do not run in `compute`.
     """
 
     compute: DType
@@ -73,18 +110,22 @@ class Precision:
     weights: DType
     kept: DType
     kv: DType
+    state: DType | None = None
+    overridden: bool = field(default=False, kw_only=True)
+    arithmetic: tuple[tuple[DType, DType], ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """One forward pass: `sequences` sequences, each with `new_tokens` tokens after `cached_tokens`.
 
-    Each is an int, or an array of one shape.
+    image_tokens: those that the cross-attention layers of each sequence see. Each is an int, or an array of one shape.
     """
 
     sequences: Count
     new_tokens: Count
     cached_tokens: Count
+    image_tokens: Count = 0
 
     @property
     def tokens(self) -> Count:
@@ -105,6 +146,7 @@ class Scenario:
     """Batch, prompt and output length, dtypes and conventions.
 
     context: tokens cached before the decode step that is counted; prompt + output // 2 unless given.
+    image_tokens: of each sequence, for models with cross-attention layers.
     """
 
     batch: Count
@@ -113,6 +155,7 @@ class Scenario:
     precision: Precision
     context: Count | None = None
     conventions: Conventions = field(default_factory=Conventions)
+    image_tokens: Count = 0
 
     @property
     def decode_context(self) -> Count:
@@ -130,8 +173,8 @@ class Scenario:
 
         The first token comes out of prefill. An explicit context asks for the step itself.
         """
-        prefill = Phase(PhaseKind.PREFILL, Batch(self.batch, self.prompt, 0))
-        decode = Phase(PhaseKind.DECODE, Batch(self.batch, 1, self.decode_context))
+        prefill = Phase(PhaseKind.PREFILL, Batch(self.batch, self.prompt, 0, self.image_tokens))
+        decode = Phase(PhaseKind.DECODE, Batch(self.batch, 1, self.decode_context, self.image_tokens))
         return (prefill, decode) if self._decodes else (prefill,)
 
     @property

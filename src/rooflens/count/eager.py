@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rooflens.core.arrays import Count
-from rooflens.core.model import Attention
+from rooflens.core.attention import Attention
 from rooflens.core.op import AttentionShape, DType, Op, OpKind, PointwiseShape, Traffic
-from rooflens.count.attention import SOFTMAX_FLOPS, attention, full_pairs
+from rooflens.count.attention import SOFTMAX_FLOPS, attention
 from rooflens.count.setting import Setting
+from rooflens.count.span import full_pairs
 
 
 def eager_attention(name: str, layer: Attention, setting: Setting) -> Iterator[Op]:
@@ -22,7 +23,7 @@ def eager_attention(name: str, layer: Attention, setting: Setting) -> Iterator[O
     shape = fused.shape
     assert isinstance(shape, AttentionShape)
     batch, act = setting.batch, setting.precision.activations
-    scores = batch.sequences * layer.heads * full_pairs(batch.new_tokens, batch.cached_tokens, layer.window)
+    scores = batch.sequences * layer.heads * full_pairs(batch.new_tokens, batch.cached_tokens, layer.span)
     keys = batch.sequences * (shape.kv_tokens + batch.new_tokens)
     yield _cache_update(name, layer, setting, keys)
     if layer.heads != layer.kv_heads:
@@ -50,7 +51,7 @@ def _cache_update(name: str, layer: Attention, setting: Setting, keys: Count) ->
     held = keys * layer.values_per_token - fresh
     traffic = Traffic(
         kv_read=kv.bytes_of(held),
-        kv_write=kv.bytes_of(fresh),
+        kv_write=kv.bytes_of(fresh) if layer.owns_cache else 0,
         activations=setting.precision.activations.bytes_of(fresh) + kv.bytes_of(held),
     )
     return _copy(f"{name}.cache_update", setting, traffic, keys * layer.values_per_token)

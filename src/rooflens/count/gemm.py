@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rooflens.core.arrays import Count
-from rooflens.core.model import Linear
-from rooflens.core.op import GemmShape, Op, OpKind, Traffic
-from rooflens.core.scenario import Precision
+from rooflens.core.blocks import Linear
+from rooflens.core.op import DType, GemmShape, Op, OpKind, Traffic
 from rooflens.count.setting import Setting
 
 
@@ -24,14 +23,15 @@ def linear(name: str, tokens: Count, parts: Sequence[Linear], setting: Setting) 
     d_out = sum(part.d_out for part in parts)
     biased = sum(part.d_out for part in parts if part.bias)
     model_flops = tokens * (2 * d_in * d_out)
+    arithmetic = setting.arithmetic(parts[0])
     traffic = Traffic(
-        weights=sum(_weight_bytes(part, setting.precision) for part in parts),
-        activations=_activation_bytes(tokens, d_in, d_out, setting.precision),
+        weights=sum(weight_bytes(part, setting) for part in parts),
+        activations=activation_bytes(tokens, d_in, d_out, arithmetic, setting),
     )
     return Op(
         name=name,
         kind=OpKind.GEMM,
-        dtype=setting.precision.compute,
+        dtype=arithmetic,
         flops=model_flops + tokens * biased if biased else model_flops,
         model_flops=model_flops,
         traffic=setting.charged(traffic),
@@ -49,7 +49,7 @@ def output_head(head: Linear, setting: Setting) -> Op:
     model_flops = tokens * (2 * head.d_in * head.d_out)
     logits = precision.activations.bytes_of(tokens * head.d_out)
     traffic = Traffic(
-        weights=precision.kept.bytes_of(head.params),
+        weights=weight_bytes(head, setting),
         activations=precision.activations.bytes_of(tokens * head.d_in) + logits,
     )
     charged = setting.charged(traffic)
@@ -65,14 +65,15 @@ def output_head(head: Linear, setting: Setting) -> Op:
     )
 
 
-def _activation_bytes(tokens: Count, d_in: int, d_out: int, precision: Precision) -> Count:
-    """Input in the compute dtype (a fused kernel before it quantised it), output in the activations' dtype."""
-    read = precision.activations if precision.compute.bits >= 16 else precision.compute
-    if read is precision.activations:
-        return read.bytes_of(tokens * (d_in + d_out))
-    return read.bytes_of(tokens * d_in) + precision.activations.bytes_of(tokens * d_out)
+def activation_bytes(tokens: Count, d_in: int, d_out: int, arithmetic: DType, setting: Setting) -> Count:
+    """Input in the GEMM's own dtype (a fused kernel before it quantised it), output in the activations' dtype."""
+    kept = setting.precision.activations
+    if arithmetic.bits >= 16:
+        return kept.bytes_of(tokens * (d_in + d_out))
+    return arithmetic.bytes_of(tokens * d_in) + kept.bytes_of(tokens * d_out)
 
 
-def _weight_bytes(part: Linear, precision: Precision) -> int:
-    bias = precision.kept.bytes_of(part.d_out) if part.bias else 0
-    return int(precision.weights.bytes_of(part.d_in * part.d_out) + bias)
+def weight_bytes(part: Linear, setting: Setting) -> int:
+    """Bytes of the weights of `part`, scales included, and of its bias."""
+    bias = setting.precision.kept.bytes_of(part.d_out) if part.bias else 0
+    return setting.stored(part).matrix_bytes(part.d_in, part.d_out) + int(bias)

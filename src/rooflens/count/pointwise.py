@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rooflens.core.arrays import Count
-from rooflens.core.model import Norm, NormKind
+from rooflens.core.blocks import Norm, NormKind
 from rooflens.core.op import DType, Op, OpKind, PointwiseShape, Traffic
 from rooflens.count.setting import Setting
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rooflens.core.arrays import Count
-from rooflens.core.op import Traffic
-from rooflens.core.scenario import Batch, Conventions, Logits, Phase, PhaseKind, Precision, TrafficModel
+from rooflens.core.arrays import Count, is_array
+from rooflens.core.blocks import Linear
+from rooflens.core.op import DType, Traffic
+from rooflens.core.scenario import Batch, Conventions, LatentForm, Logits, Phase, PhaseKind, Precision, TrafficModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,12 @@ class Setting:
         return self.batch.tokens
 
     @property
+    def has_images(self) -> bool:
+        """Whether any sequence has image tokens that cross-attention layers see."""
+        images = self.batch.image_tokens
+        return bool(images.any()) if is_array(images) else bool(images)
+
+    @property
     def logit_tokens(self) -> Count:
         """Tokens through the output head: one per sequence, or all of them in a prefill with `--logits all`."""
         every = self.conventions.logits is Logits.ALL and self.phase.kind is PhaseKind.PREFILL
@@ -37,6 +44,24 @@ class Setting:
     def eager(self) -> bool:
         """Whether the traffic of every framework op counts."""
         return self.conventions.traffic is TrafficModel.EAGER
+
+    @property
+    def absorbed(self) -> bool:
+        """Whether latent attention runs in its absorbed form."""
+        form = self.conventions.latent
+        return self.phase.kind is PhaseKind.DECODE if form is LatentForm.AUTO else form is LatentForm.ABSORBED
+
+    def stored(self, linear: Linear) -> DType:
+        """The dtype that the weights of `linear` are stored in."""
+        precision = self.precision
+        return linear.dtype(precision.weights, precision.kept, overridden=precision.overridden)
+
+    def arithmetic(self, linear: Linear) -> DType:
+        """The dtype that `linear` is multiplied in: 16-bit weights of a quantised model run in 16 bit."""
+        stored, compute = self.stored(linear), self.precision.compute
+        if stored.bits >= 16:
+            return self.precision.attention if compute.bits < 16 else compute
+        return dict(self.precision.arithmetic).get(stored, compute)
 
     def charged(self, traffic: Traffic) -> Traffic:
         """`traffic` as the traffic model charges it: the textbook one keeps the weights alone."""

@@ -12,18 +12,8 @@ from rooflens.core.profile import Profile
 from rooflens.core.scenario import PhaseKind
 from rooflens.render.chart_data import KERNEL, PHASE, Mark, kernel_marks, phase_marks, single
 from rooflens.render.chart_frame import LINE_PX, Frame, wrap
-from rooflens.render.chart_labels import (
-    AREA_PX,
-    LEAST_AREA_PX,
-    PHASE_AREA_PX,
-    fade,
-    kernel_labels,
-    occupy,
-    phase_labels,
-    ridge_labels,
-    roof_labels,
-    zone_names,
-)
+from rooflens.render.chart_labels import AREA_PX, LEAST_AREA_PX, PHASE_AREA_PX, fade
+from rooflens.render.chart_layout import Content, labels
 from rooflens.render.chart_notes import description, foot_notes, phase_names, scenario_notes, title
 from rooflens.render.chart_roofs import RoofLine, position, roof_layers, roof_lines, zone_layers
 from rooflens.render.palette import config
@@ -74,7 +64,7 @@ def chart(profile: Profile, *, dark: bool = False, width: int = 900, height: int
         "width": frame.width,
         "height": frame.height,
         "datasets": {"kernels": [mark.row() for mark in kernels], "phases": [mark.row() for mark in phases]},
-        "layer": _layers(profile, frame, kernels, phases, roofs, foot=foot, narrow=narrow),
+        "layer": _layers(frame, Content(profile, kernels, phases, roofs, narrow), foot),
         "config": config(dark=dark, narrow=narrow),
     }
 
@@ -93,33 +83,16 @@ def domains(
     return x_domain, (min([y / 5 for y in ys] + [peak / 50]), peak * 4)
 
 
-def _layers(
-    profile: Profile,
-    frame: Frame,
-    kernels: Sequence[Mark],
-    phases: Sequence[Mark],
-    roofs: Sequence[RoofLine],
-    *,
-    foot: list[str],
-    narrow: bool,
-) -> list[dict[str, Any]]:
+def _layers(frame: Frame, content: Content, foot: list[str]) -> list[dict[str, Any]]:
     """The layers from back to front; that of the kernels is the first with colours, as a legend to click on needs."""
-    main = next(line for line in roofs if line.roof.peak == profile.phases[0].roof.peak)
-    occupy(frame, roofs, kernels, phases)
-    texts = [zone_names(frame, main), roof_labels(frame, roofs, main)]
-    wholes = phase_labels(frame, profile, phases)
-    texts.append(ridge_labels(frame, roofs, main))
-    largest = kernel_labels(frame, kernels, most=2 if narrow else 4, lines=2 if narrow else 4)
+    placed = labels(frame, content)
     return [
-        *zone_layers(main),
-        *roof_layers(roofs, main),
-        _kernels(frame, phase_names(profile), params=_params(narrow)),
-        wholes[0],
-        largest[0],
+        *zone_layers(content.main),
+        *roof_layers(content.roofs, content.main),
+        _kernels(frame, phase_names(content.profile), params=_params(content.narrow)),
+        *placed.leaders,
         _wholes(),
-        *texts,
-        wholes[1],
-        largest[1],
+        *placed.texts,
         *([_foot(frame, foot)] if foot else []),
     ]
 
@@ -213,6 +186,7 @@ def _axis(name: str, title: str, domain: tuple[float, float], form: str) -> dict
             "gridWidth": grid,
             "tickWidth": grid,
             "labelOverlap": True,
+            "labelSeparation": 6,
         },
     }
 

@@ -1,9 +1,9 @@
-"""The plot area of a chart in pixels, and where text fits into it: greedy, in a fixed order, without chance."""
+"""The plot area of a chart in pixels, and what is taken in it: greedy, in a fixed order, without chance."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +11,8 @@ from rooflens.render.palette import TEXT_PX
 
 LINE_PX = TEXT_PX + 3
 """Height of a line of text, in pixels."""
+
+MOST_BAD = 100
 
 _WIDTHS = (("ijlItf.,:;|'()[]/ !·\N{NO-BREAK SPACE}", 0.28), ("r-*{}`", 0.36), ("ckszvxyJ", 0.5), ("mwMWOGQ%@—…", 0.86))
 _WIDTH = {character: width for characters, width in _WIDTHS for character in characters}
@@ -69,13 +71,24 @@ class Line(NamedTuple):
         at = [(self.x0 + (self.x1 - self.x0) * t, self.y0 + (self.y1 - self.y0) * t) for t in points]
         return sum(other.inside(Box(x - 3, y - 3, x + 3, y + 3)) > 0 for x, y in at) > 4
 
+    def crosses(self, other: Line) -> bool:
+        """Whether the two lines meet between their ends."""
+        return self._parts(other) and other._parts(self)
+
+    def _parts(self, other: Line) -> bool:
+        """Whether the ends of `other` lie on different sides of this line, however far it is drawn out."""
+        dx, dy = self.x1 - self.x0, self.y1 - self.y0
+        sides = [dx * (y - self.y0) - dy * (x - self.x0) for x, y in (other[:2], other[2:])]
+        return sides[0] * sides[1] < 0
+
 
 class Spot(NamedTuple):
     """A place for a text: `dx` and `dy` are pixels from its anchor at (`x`, `y`), as Vega-Lite's text mark takes them.
 
-    boxes: what the text covers. cost: how far-fetched the place is. leader: the line from the mark to the text.
+    text: its lines. boxes: what it covers. cost: how far-fetched the place is. leader: the line from the mark to it.
     """
 
+    text: tuple[str, ...]
     x: float
     y: float
     dx: float
@@ -90,9 +103,9 @@ class Spot(NamedTuple):
 
 @dataclass(slots=True)
 class Frame:
-    """A plot area of `width` x `height` pixels over logarithmic domains, with what is taken in it.
+    """A plot area of `width` x `height` pixels over logarithmic domains, with the marks, texts and lines in it.
 
-    Texts keep off marks, texts and lines, and may cross `faint` lines where other places are far away.
+    strain: how far texts are from where they belong: pixels of leaders, and many more for what is covered.
     """
 
     width: float
@@ -102,7 +115,11 @@ class Frame:
     marks: list[Box] = field(default_factory=list)
     texts: list[Box] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
-    faint: list[Line] = field(default_factory=list)
+    strain: float = 0.0
+
+    def empty(self) -> Frame:
+        """The same area with nothing in it."""
+        return Frame(self.width, self.height, self.x_domain, self.y_domain)
 
     def pixel(self, x: float, y: float) -> tuple[float, float]:
         """Where the figure pair (x, y) lies, in pixels from the upper left corner."""
@@ -113,35 +130,64 @@ class Frame:
         (x0, x1), (y0, y1) = self.x_domain, self.y_domain
         return x0 * (x1 / x0) ** (px / self.width), y0 * (y1 / y0) ** (1 - py / self.height)
 
-    def place(self, spots: Iterable[Spot], *, must: bool = False) -> Spot | None:
-        """Take the cheapest of `spots` that is inside and covers nothing; None where each covers something.
+    def place(self, *searches: Iterable[Spot], must: bool = False) -> Spot | None:
+        """Take the cheapest spot that is inside and covers nothing, of the first of `searches` that has one.
 
-        With `must` the one that covers least is taken then, if any is inside.
+        None where every spot covers something. With `must` the one that covers least is taken then, of the first
+        `MOST_BAD` of each search that are inside.
         """
-        best: tuple[float, Spot] | None = None
-        for spot in spots:
-            if any(self._outside(box) for box in spot.boxes) or (best and spot.cost >= best[0]):
-                continue
-            covered = self._covered(spot)
-            if covered > 0 and not must:
-                continue
-            price = covered * 100 + spot.cost + 15 * any(line.inside(box) for box in spot.boxes for line in self.faint)
-            if best is None or price < best[0]:
-                best = (price, spot)
-        if best is None:
+        bad: list[Spot] = []
+        for spots in searches:
+            best: tuple[float, Spot] | None = None
+            room = len(bad) + MOST_BAD if must else 0
+            for spot in spots:
+                if (best and spot.cost >= best[0]) or any(map(self._outside, spot.boxes)):
+                    continue
+                if not self._clear(spot):
+                    bad.extend([spot] if len(bad) < room else [])
+                    continue
+                price = spot.cost + self._detour(spot.leader)
+                if best is None or price < best[0]:
+                    best = (price, spot)
+            if best:
+                return self._take(best[1])
+        if not bad:
             return None
-        self.texts.extend(box.grown(2) for box in best[1].boxes)
-        self.lines.extend([best[1].leader] if best[1].leader else [])
-        return best[1]
+        least = min(bad, key=self._covered)
+        self.strain += 150 + 10 * self._covered(least)
+        return self._take(least)
+
+    def _take(self, spot: Spot) -> Spot:
+        self.texts.extend(Box(x0 - 6, y0 - 2, x1 + 6, y1 + 2) for x0, y0, x1, y1 in spot.boxes)
+        if spot.leader:
+            self.lines.append(spot.leader)
+            self.strain += math.dist(spot.leader[:2], spot.leader[2:])
+        return spot
+
+    def _clear(self, spot: Spot) -> bool:
+        """Whether a text keeps off marks, texts and lines, and its leader off texts and other lines' courses."""
+        for x0, y0, x1, y1 in spot.boxes:
+            for taken in (self.texts, self.marks):
+                if any(x0 < b.x1 and b.x0 < x1 and y0 < b.y1 and b.y0 < y1 for b in taken):
+                    return False
+        if any(line.inside(box.grown(2)) for box in spot.boxes for line in self.lines):
+            return False
+        leader = spot.leader
+        if leader is None:
+            return True
+        return not any(leader.inside(text) for text in self.texts) and not any(map(leader.follows, self.lines))
 
     def _covered(self, spot: Spot) -> float:
-        """Square pixels of marks and texts under a text, a line counting as a band of three."""
+        """Square pixels of marks and texts under a text, and of texts under its leader; a line is a band of three."""
         area = sum(box.overlap(other) for box in spot.boxes for taken in (self.marks, self.texts) for other in taken)
         area += sum(3 * line.inside(box) for box in spot.boxes for line in self.lines)
-        if spot.leader is None:
-            return area
-        area += sum(3 * spot.leader.inside(text) for text in self.texts)
-        return area + (100.0 if any(spot.leader.follows(line) for line in self.lines) else 0.0)
+        return area + sum(3 * spot.leader.inside(text) for text in self.texts if spot.leader)
+
+    def _detour(self, leader: Line | None) -> float:
+        """How much worse a spot is for a leader over marks and other lines, in pixels of distance."""
+        if leader is None:
+            return 0.0
+        return sum(leader.inside(mark) for mark in self.marks) + 12.0 * sum(map(leader.crosses, self.lines))
 
     def _outside(self, box: Box) -> bool:
         return box.x0 < 0 or box.y0 < 0 or box.x1 > self.width or box.y1 > self.height
@@ -172,52 +218,6 @@ def _pieces(word: str, width: float, size: float) -> list[str]:
     count = math.ceil(text_width(word, size) / width)
     each = math.ceil(len(word) / max(1, count))
     return [word[start : start + each] for start in range(0, len(word), each)]
-
-
-def around(anchor: tuple[float, float], radius: float, lines: Sequence[str]) -> Iterator[Spot]:
-    """Places for `lines` of text around a mark of `radius` pixels: below and to the right first, then farther out."""
-    width, height = max(map(text_width, lines)), LINE_PX * len(lines)
-    for gap in (5.0, 14.0, 28.0, 46.0, 70.0, 100.0, 140.0):
-        for turn, degrees in enumerate((25, 60, 0, 90, 120, 155, 180, 205, 240, 270, 300, 335)):
-            ux, uy = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-            dx, dy = ux * (radius + gap), uy * (radius + gap)
-            align = "left" if ux > 0.3 else "right" if ux < -0.3 else "center"
-            top = dy - height / 2 * (1 - uy)
-            x0 = anchor[0] + dx - {"left": 0.0, "right": width, "center": width / 2}[align]
-            box = Box(x0, anchor[1] + top, x0 + width, anchor[1] + top + height)
-            edge, tip = radius, radius + gap - 3
-            ends = [anchor[axis] + u * length for length in (edge, tip) for axis, u in enumerate((ux, uy))]
-            leader = Line(*ends) if gap > 10 else None
-            yield Spot(*anchor, dx, top, align, "top", (box,), gap + turn / 10, leader=leader)
-
-
-def along(line: Line, text: str, *, backwards: bool = False) -> Iterator[Spot]:
-    """Places for one line of text beside `line`: above it and near its start first, with `backwards` near its end.
-
-    A text that is longer than the line hangs over its other end.
-    """
-    span, half = math.dist(line[:2], line[2:]), text_width(text) / 2
-    ux, uy = (line.x1 - line.x0) / span, (line.y1 - line.y0) / span
-    for lift in (5.0, -5.0, 14.0, -14.0, 24.0):
-        for step in range(20):
-            at = half + 6 + max(0.0, span - 2 * half - 12) * step / 19
-            at = span - at if backwards else at
-            x, y = line.x0 + ux * at, line.y0 + uy * at
-            middle = lift + math.copysign(LINE_PX / 2, lift)
-            mx, my = x + uy * middle, y - ux * middle
-            boxes = tuple(_tiles(Line(mx - ux * half, my - uy * half, mx + ux * half, my + uy * half)))
-            cost = abs(lift) + (8 if lift < 0 else 0) + step / 2
-            baseline, turn = "bottom" if lift > 0 else "top", math.degrees(math.atan2(uy, ux))
-            yield Spot(x, y, 0, -lift, "center", baseline, boxes, cost, turn)
-
-
-def _tiles(line: Line) -> Iterator[Box]:
-    """Boxes that together cover a line of text whose middle is `line`, turned as it is."""
-    half = LINE_PX / 2 - 2
-    steps = max(1, math.ceil(math.dist(line[:2], line[2:]) / (2 * half)))
-    for step in range(steps + 1):
-        x, y = (start + (end - start) * step / steps for start, end in ((line.x0, line.x1), (line.y0, line.y1)))
-        yield Box(x - half, y - half, x + half, y + half)
 
 
 def _part(value: float, domain: tuple[float, float]) -> float:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from rooflens.core.profile import Profile
-from rooflens.render.chart_data import Mark, clean
-from rooflens.render.chart_frame import LINE_PX, Box, Frame, Line, Spot, along, around, text_width
+from rooflens.render.chart_data import PHASE, Mark, clean
+from rooflens.render.chart_frame import LINE_PX, Box, Frame, Line, Spot, text_width
 from rooflens.render.chart_roofs import RoofLine, position, slopes
+from rooflens.render.chart_spots import along, anywhere, around, before, beside, on_level
 from rooflens.render.palette import TEXT_PX
 from rooflens.units import si
 
@@ -22,43 +23,44 @@ PHASE_RADIUS_PX = math.sqrt(PHASE_AREA_PX / 2)
 NEAR_PX = 18.0
 """Kernels of a phase that are nearer than this, or whose circles overlap, share a label."""
 
+FAR_PX = 110.0
+"""Longest leader to a label that has another choice: fewer words, or to be left out."""
+
 LEAST_SHARE = 0.01
 MOST_OBSTACLES = 300
+PointLayers = tuple[dict[str, Any], dict[str, Any]]
+"""A layer of leaders and the layer of texts that they lead to."""
 
 
 def radius(mark: Mark) -> float:
-    """Radius in pixels of a kernel's circle, whose area grows with its share of the time."""
+    """Radius in pixels of a kernel's circle, whose area grows with its share of the time, or of a phase's diamond."""
+    if mark.kind == PHASE:
+        return PHASE_RADIUS_PX
     return math.sqrt((LEAST_AREA_PX + (AREA_PX - LEAST_AREA_PX) * mark.share) / math.pi)
 
 
-def occupy(frame: Frame, roofs: Sequence[RoofLine], kernels: Sequence[Mark], phases: Sequence[Mark]) -> None:
-    """Take what roofs and marks cover; the smallest of very many kernels may be written over."""
+def occupy(frame: Frame, roofs: Sequence[RoofLine], zones: RoofLine, marks: Sequence[Mark]) -> None:
+    """Take what roofs, the line between the zones and marks cover; the smallest of very many may be written over."""
     for line in roofs:
         frame.lines.append(_flat(frame, line))
         if line.main:
             x, y = frame.pixel(line.ridge, line.roof.peak)
             frame.marks.append(Box(x - 5, y - 5, x + 5, y + 5))
     frame.lines.extend(_slope(frame, line) for line in slopes(roofs))
-    frame.marks.extend(_circle(frame, mark, radius(mark)) for mark in kernels[:MOST_OBSTACLES])
-    frame.marks.extend(_circle(frame, mark, PHASE_RADIUS_PX) for mark in phases)
+    frame.lines.append(_drop(frame, zones))
+    frame.marks.extend(_circle(frame, mark).grown(2) for mark in marks[:MOST_OBSTACLES])
 
 
 def zone_names(frame: Frame, line: RoofLine) -> dict[str, Any]:
     """The names of the two zones under `line` at the foot of the plot, on both sides of its ridge point's line."""
-    x, y = frame.pixel(line.ridge, line.roof.peak)
-    frame.faint.append(Line(x, y, x, frame.height))
+    x, _ = frame.pixel(line.ridge, line.roof.peak)
     rows: list[dict[str, Any]] = []
-    for side, text in ((-1, "memory-bound"), (1, "compute-bound")):
-        width, align = text_width(text), "left" if side > 0 else "right"
-        start = x + 8 if side > 0 else x - 8 - width
-        for above in (8.0, 24.0):
-            foot = frame.height - above
-            spot = Spot(
-                x + 8 * side, foot, 0, 0, align, "bottom", (Box(start, foot - TEXT_PX, start + width, foot),), 0
-            )
-            if frame.place([spot]):
-                rows += _rows(frame, spot, [text])
-                break
+    for side, align, text in ((-1, "right", "memory-bound"), (1, "left", "compute-bound")):
+        start = x + 8 if side > 0 else x - 8 - text_width(text)
+        feet = (frame.height - above for above in (8.0, 24.0, 40.0))
+        boxes = {foot: Box(start, foot - TEXT_PX, start + text_width(text), foot) for foot in feet}
+        spots = [Spot((text,), x + 8 * side, foot, 0, 0, align, "bottom", (box,), -foot) for foot, box in boxes.items()]
+        rows += _rows(frame, frame.place(spots))
     return _texts("zone-name", rows)
 
 
@@ -66,13 +68,21 @@ def roof_labels(frame: Frame, roofs: Sequence[RoofLine], zones: RoofLine) -> dic
     """The peak along each flat roof, the rate along each slope, and the intensity of the ridge point of `zones`."""
     rows: list[dict[str, Any]] = []
     for line in roofs:
-        spots = along(_flat(frame, line), line.peak_label, backwards=True)
-        rows += _rows(frame, frame.place(spots, must=True), [line.peak_label])
+        flat = _flat(frame, line)
+        spots = [way(flat, text) for text in _folds(line.peak_label) for way in (on_level, before)]
+        rows += _rows(frame, frame.place(*spots, must=True))
     for line in slopes(roofs):
-        spots = along(_slope(frame, line), line.bandwidth_label)
-        rows += _rows(frame, frame.place(spots, must=True), [line.bandwidth_label])
-    rows += _rows(frame, frame.place(_near_ridge(frame, zones), must=True), [zones.ridge_label])
-    return _texts("roof-label", rows)
+        names = line.bandwidth_label, line.rate
+        rows += _rows(frame, frame.place(*(along(_slope(frame, line), name) for name in names), must=True))
+    spot = frame.place(_near_ridge(frame, zones), beside(_drop(frame, zones), zones.ridge_label), must=True)
+    return _texts("roof-label", rows + _rows(frame, spot))
+
+
+def _folds(label: str) -> list[list[str]]:
+    """A label of a roof in one line, in two (its peak in the second), and in three."""
+    words = label.split(" ")
+    cuts = ([words], [words[:-2], words[-2:]], [words[:-4], words[-4:-2], words[-2:]])
+    return [[" ".join(part) for part in parts if part] for parts in cuts]
 
 
 def ridge_labels(frame: Frame, roofs: Sequence[RoofLine], zones: RoofLine) -> dict[str, Any]:
@@ -80,43 +90,51 @@ def ridge_labels(frame: Frame, roofs: Sequence[RoofLine], zones: RoofLine) -> di
     rows: list[dict[str, Any]] = []
     for line in roofs:
         if line.main and line != zones:
-            rows += _rows(frame, frame.place(_near_ridge(frame, line)), [line.ridge_label])
+            rows += _rows(frame, frame.place(_near_ridge(frame, line)))
     return _texts("roof-label", rows)
 
 
-def phase_labels(frame: Frame, profile: Profile, phases: Sequence[Mark]) -> list[dict[str, Any]]:
+def phase_labels(frame: Frame, profile: Profile, phases: Sequence[Mark]) -> PointLayers:
     """The name of each phase with its floor, beside its mark: a layer of leaders and one of texts."""
     floors = {str(phase.phase.kind): si(float(phase.floor_s), "s", 3) for phase in profile.phases}
-    wanted = [(mark, PHASE_RADIUS_PX, [f"{mark.name} {floors[mark.phase]}"]) for mark in phases]
+    wanted = [(mark, [[f"{mark.name} {floors[mark.phase]}"]]) for mark in phases]
     return _point_layers(frame, wanted, weight="bold", must=True)
 
 
-def kernel_labels(frame: Frame, kernels: Sequence[Mark], *, most: int, lines: int) -> list[dict[str, Any]]:
-    """The largest kernels of each phase: at most `most` labels of `lines` lines each, where there is room.
+def kernel_labels(frame: Frame, kernels: Sequence[Mark], *, ranks: range, lines: int) -> PointLayers:
+    """Labels of at most `lines` lines for the largest kernels of each phase: the groups with these `ranks` in time.
 
-    Kernels that lie together share a label, which counts those it does not name.
+    The group of the largest kernel (rank 0) always has one, the others where there is room. Kernels that lie
+    together share a label, which counts those it does not name.
     """
-    wanted: list[tuple[Mark, float, list[str]]] = []
-    for phase in dict.fromkeys(mark.phase for mark in kernels):
-        groups = _groups(frame, [mark for mark in kernels if mark.phase == phase])[:most]
-        wanted += [(group[0], radius(group[0]), _group_text(group, lines)) for group in groups]
-    return _point_layers(frame, wanted, weight="normal", must=False)
+    phases = dict.fromkeys(mark.phase for mark in kernels)
+    groups = [_groups(frame, [mark for mark in kernels if mark.phase == phase]) for phase in phases]
+    ranked = [each[rank] for rank in ranks for each in groups if rank < len(each)]
+    must = 0 in ranks
+    sizes = ((lines, 24), (2, 24), (1, 24), (1, 15)) if must else ((lines, 24), (2, 24), (1, 24))
+    wanted = [(group[0], [_group_text(group, *size) for size in sizes]) for group in ranked]
+    return _point_layers(frame, wanted, weight="normal", must=must)
 
 
 def _point_layers(
-    frame: Frame, wanted: Sequence[tuple[Mark, float, list[str]]], *, weight: str, must: bool
-) -> list[dict[str, Any]]:
+    frame: Frame, wanted: Sequence[tuple[Mark, list[list[str]]]], *, weight: str, must: bool
+) -> PointLayers:
+    """A layer of leaders and one of texts: each mark with the first of its texts that has room, long ones first."""
     rows: list[dict[str, Any]] = []
     leaders: list[dict[str, Any]] = []
-    for mark, size, text in wanted:
-        spot = frame.place(around(frame.pixel(mark.x, mark.y), size, text), must=must)
-        rows += [{**row, "phase": mark.phase} for row in _rows(frame, spot, text)]
+    for mark, texts in wanted:
+        at, size = frame.pixel(mark.x, mark.y), radius(mark)
+        near = [around(at, size, text) for text in texts]
+        far = [anywhere(frame, at, size, text, reach=FAR_PX) for text in texts]
+        farther = [anywhere(frame, at, size, text, reach=math.inf) for text in texts[-2:] if must]
+        spot = frame.place(near[0], far[0], *near[1:], *far[1:], *farther, must=must)
+        rows += [{**row, "phase": mark.phase} for row in _rows(frame, spot)]
         if spot and spot.leader:
             leaders.append(_leader_row(frame, mark, spot.leader))
-    texts = _texts("point-label", rows)
-    texts["mark"] |= {"fontWeight": weight, "lineHeight": LINE_PX}
-    texts["encoding"] |= {"color": {"field": "phase", "type": "nominal"}, "opacity": fade(1)}
-    return [_leaders(leaders), texts]
+    layer = _texts("point-label", rows)
+    layer["mark"] |= {"fontWeight": weight}
+    layer["encoding"] |= {"color": {"field": "phase", "type": "nominal"}, "opacity": fade(1)}
+    return _leaders(leaders), layer
 
 
 def fade(opacity: float) -> dict[str, Any]:
@@ -125,7 +143,7 @@ def fade(opacity: float) -> dict[str, Any]:
 
 
 def _groups(frame: Frame, kernels: Iterable[Mark]) -> list[list[Mark]]:
-    """Kernels by the largest one that they lie near to, without the groups that take next to no time."""
+    """Kernels by the largest one that they lie near to, without the later groups that take next to no time."""
     groups: list[list[Mark]] = []
     for mark in list(kernels)[:MOST_OBSTACLES]:
         at = frame.pixel(mark.x, mark.y)
@@ -136,17 +154,20 @@ def _groups(frame: Frame, kernels: Iterable[Mark]) -> list[list[Mark]]:
                 break
         else:
             groups.append([mark])
-    return [group for group in groups if sum(mark.share for mark in group) >= LEAST_SHARE]
+    return groups[:1] + [group for group in groups[1:] if sum(mark.share for mark in group) >= LEAST_SHARE]
 
 
-def _group_text(group: Sequence[Mark], lines: int) -> list[str]:
-    """The largest kernels of a group, a line each, and how many more there are if those take time worth naming."""
+def _group_text(group: Sequence[Mark], lines: int, longest: int) -> list[str]:
+    """The largest kernels of a group, a line each, and how many more there are if those take time worth naming.
+
+    longest: what a name is shortened to, in characters.
+    """
     named = [mark for mark in group if mark.share >= LEAST_SHARE] or group[:1]
-    shown = named if len(named) <= lines else named[: lines - 1]
-    text = [f"{clean(mark.name, 24)} {_short(mark.share)}" for mark in shown]
+    shown = named if len(named) <= lines else named[: max(1, lines - 1)]
+    text = [f"{clean(mark.name, longest)} {_short(mark.share)}" for mark in shown]
     rest = [mark for mark in group if mark not in shown]
     share = sum(mark.share for mark in rest)
-    return [*text, f"{len(rest)} more {_short(share)}"] if share >= LEAST_SHARE else text
+    return [*text, f"{len(rest)} more {_short(share)}"] if share >= LEAST_SHARE and lines > 1 else text
 
 
 def _short(share: float) -> str:
@@ -162,8 +183,13 @@ def _slope(frame: Frame, line: RoofLine) -> Line:
     return Line(*frame.pixel(low, low * line.roof.bandwidth), *frame.pixel(line.ridge, line.roof.peak))
 
 
-def _circle(frame: Frame, mark: Mark, r: float) -> Box:
-    x, y = frame.pixel(mark.x, mark.y)
+def _drop(frame: Frame, line: RoofLine) -> Line:
+    x, y = frame.pixel(line.ridge, line.roof.peak)
+    return Line(x, y, x, frame.height)
+
+
+def _circle(frame: Frame, mark: Mark) -> Box:
+    (x, y), r = frame.pixel(mark.x, mark.y), radius(mark)
     return Box(x - r, y - r, x + r, y + r)
 
 
@@ -174,13 +200,13 @@ def _near_ridge(frame: Frame, line: RoofLine) -> Iterator[Spot]:
     return (spot._replace(cost=spot.cost + (0 if spot.dx < 0 and spot.dy < 0 else 12), leader=None) for spot in near)
 
 
-def _rows(frame: Frame, spot: Spot | None, text: list[str]) -> list[dict[str, Any]]:
+def _rows(frame: Frame, spot: Spot | None) -> list[dict[str, Any]]:
     """A text at its spot as a row of plain data; none where there was no room."""
     if spot is None:
         return []
     x, y = (float(f"{value:.6g}") for value in frame.value(spot.x, spot.y))
     moved = {"dx": round(spot.dx, 1), "dy": round(spot.dy, 1), "angle": round(spot.angle, 2)}
-    return [{"x": x, "y": y, "text": text, "align": spot.align, "baseline": spot.baseline, **moved}]
+    return [{"x": x, "y": y, "text": list(spot.text), "align": spot.align, "baseline": spot.baseline, **moved}]
 
 
 def _leader_row(frame: Frame, mark: Mark, leader: Line) -> dict[str, Any]:
@@ -195,7 +221,7 @@ def _texts(style: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     look = {key: {"expr": f"datum.{key}"} for key in ("align", "baseline", "dx", "dy", "angle")}
     return {
         "data": {"values": rows},
-        "mark": {"type": "text", "style": style, "clip": True, "aria": False, **look},
+        "mark": {"type": "text", "style": style, "lineHeight": LINE_PX, "clip": True, "aria": False, **look},
         "encoding": {**position(), "text": {"field": "text"}},
     }
 

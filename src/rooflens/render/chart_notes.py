@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rooflens.core.profile import Profile
-from rooflens.render.chart_data import clean, off_axes
+from rooflens.render.chart_data import OffAxes, clean, off_axes
 from rooflens.render.words import percent
+
+MOST_NAMES = 4
+"""Kernels off the axes for one reason that are all named in the foot of the chart."""
 
 
 def title(profile: Profile) -> str:
@@ -49,16 +54,25 @@ def foot_notes(profile: Profile) -> list[str]:
     off = off_axes(profile)
     for reason in dict.fromkeys(kernel.reason for kernel in off):
         alike = [kernel for kernel in off if kernel.reason == reason]
-        names = list(dict.fromkeys(kernel.name for kernel in alike))
-        shown = ", ".join(clean(name, 24) for name in names[:8]) + (
-            f" and {len(names) - 8} more" if len(names) > 8 else ""
-        )
         shares = {
             phase: sum(kernel.share for kernel in alike if kernel.phase == phase) for phase in phase_names(profile)
         }
         times = ", ".join(f"{_small(share)} of {phase}" for phase, share in shares.items())
-        notes.append(f"{shown} ({reason}; {times})")
+        notes.append(f"{_named(alike)} ({reason}; {times})")
     return [f"Not on these axes: {notes[0]}", *notes[1:]] if notes else []
+
+
+def _named(kernels: Sequence[OffAxes]) -> str:
+    """The names of `kernels`, largest share of a phase first; past a few, those under a thousandth are only counted."""
+    shares: dict[str, float] = {}
+    for kernel in kernels:
+        shares[kernel.name] = max(kernel.share, shares.get(kernel.name, 0.0))
+    names = sorted(shares, key=lambda name: -shares[name]) if len(shares) > MOST_NAMES else list(shares)
+    count = max(2, sum(share >= 0.001 for share in shares.values()))
+    shown = names if len(names) <= MOST_NAMES else names[: min(count, MOST_NAMES)]
+    rest = len(names) - len(shown)
+    text = ", ".join(clean(name, 24) for name in shown)
+    return f"{text} and {rest} other{'s' * (rest > 1)}" if rest else text
 
 
 def _small(share: float) -> str:

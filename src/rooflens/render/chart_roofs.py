@@ -46,7 +46,12 @@ class RoofLine:
     @property
     def bandwidth_label(self) -> str:
         """The memory level and its bandwidth."""
-        return f"{clean(self.roof.level, 24)} {si(self.roof.bandwidth, 'B/s')}"
+        return f"{clean(self.roof.level, 24)} {self.rate}"
+
+    @property
+    def rate(self) -> str:
+        """The bandwidth alone."""
+        return si(self.roof.bandwidth, "B/s")
 
 
 def roof_lines(profile: Profile) -> tuple[RoofLine, ...]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from rooflens.render.document_layers import LayerDocument
+
 PROFILE_SCHEMA = "rooflens.profile/1"
 MODEL_SCHEMA = "rooflens.model/1"
 
@@ -81,6 +83,7 @@ class MetricsDocument(msgspec.Struct, frozen=True):
     e2e_s: float
     weight_bytes: int
     kv_cache_bytes: float
+    state_bytes: float
     memory_needed_bytes: float
 
 
@@ -114,7 +117,10 @@ class HardwareReference(msgspec.Struct, frozen=True):
 
 
 class ScenarioDocument(msgspec.Struct, frozen=True):
-    """Workload and dtypes. `context` is null without a decode phase."""
+    """Workload and dtypes. `context` is null without a decode phase.
+
+    state_dtype is null where recurrent states are fp32 and convolution states in the activations' dtype.
+    """
 
     batch: int
     prompt: int
@@ -126,15 +132,22 @@ class ScenarioDocument(msgspec.Struct, frozen=True):
     weights_dtype: str
     kept_dtype: str
     kv_dtype: str
+    state_dtype: str | None
+    image_tokens: int
 
 
 class ConventionsDocument(msgspec.Struct, frozen=True):
-    """How things were counted: the four choices, and what always holds in words."""
+    """How things were counted: the choices, and what always holds in words.
+
+    distinct_experts is null where the expectation under uniform routing is taken.
+    """
 
     attention_flops: str
     logits: str
     traffic: str
     fusion: str
+    latent: str
+    distinct_experts: float | None
     notes: list[str]
 
 
@@ -171,27 +184,12 @@ class ProfileDocument(msgspec.Struct, frozen=True):
     provenance: list[SourceDocument]
 
 
-class LayerDocument(msgspec.Struct, frozen=True):
-    """`count` equal layers. window is null for full attention."""
-
-    kind: str
-    count: int
-    params: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    value_head_dim: int
-    window: int | None
-    mlp: str
-    intermediate: int
-    kv_bytes_per_token: int
-
-
 class ModelDocument(msgspec.Struct, frozen=True):
     """What `model --json` writes.
 
     kv_bytes_per_token is the growth beyond every window; kv_bytes_per_token_all_layers what an engine reserves
-    that pages every layer alike. kv_bytes maps each context to the bytes of one sequence.
+    that pages every layer alike. kv_bytes maps each context to the bytes of one sequence. state_bytes are of one
+    sequence, whatever its context.
     """
 
     schema: str

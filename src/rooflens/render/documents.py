@@ -8,7 +8,7 @@ from typing import Any
 
 from rooflens.core.arrays import is_array
 from rooflens.core.hardware import Hardware
-from rooflens.core.model import Layer, ModelSpec
+from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType, Traffic
 from rooflens.core.profile import Bound, PhaseProfile, Point, Profile
 from rooflens.core.scenario import Scenario
@@ -19,6 +19,7 @@ from rooflens.count.sizes import (
     kv_cache_bytes,
     params,
     parts,
+    state_bytes,
     weight_bytes,
 )
 from rooflens.errors import InputError
@@ -30,7 +31,6 @@ from rooflens.render.document import (
     ConventionsDocument,
     FindingDocument,
     HardwareReference,
-    LayerDocument,
     MetricsDocument,
     ModelDocument,
     ModelReference,
@@ -42,6 +42,7 @@ from rooflens.render.document import (
     ShareDocument,
     SourceDocument,
 )
+from rooflens.render.layers import layer_document
 from rooflens.render.words import convention_notes, roofs, sources
 from rooflens.version import __version__
 
@@ -60,7 +61,7 @@ def profile_document(profile: Profile) -> ProfileDocument:
         model=_model_reference(profile),
         hardware=_hardware_reference(profile),
         scenario=_scenario(profile.scenario),
-        conventions=_conventions(profile.scenario),
+        conventions=_conventions(profile),
         phases=[_phase(phase) for phase in profile.phases],
         metrics=_metrics(profile),
         findings=[FindingDocument(f.level, f.code, f.text) for f in profile.findings],
@@ -69,9 +70,18 @@ def profile_document(profile: Profile) -> ProfileDocument:
 
 
 def model_document(
-    model: ModelSpec, *, contexts: Sequence[int], weights: DType, kept: DType, kv: DType
+    model: ModelSpec,
+    *,
+    contexts: Sequence[int],
+    weights: DType,
+    kept: DType,
+    kv: DType,
+    state: DType | None = None,
 ) -> ModelDocument:
-    """Return the facts of `model` as the document that `model --json` writes, KV bytes at each of `contexts`."""
+    """Return the facts of `model` as the document that `model --json` writes, KV bytes at each of `contexts`.
+
+    state: dtype of recurrent and convolution states; fp32 and `kept` unless given.
+    """
     return ModelDocument(
         schema=MODEL_SCHEMA,
         version=__version__,
@@ -90,28 +100,11 @@ def model_document(
         kv_bytes_per_token=kv_bytes_per_token(model, kv, windowed=False),
         kv_bytes_per_token_all_layers=kv_bytes_per_token(model, kv, windowed=True),
         kv_bytes={str(context): int(kv_cache_bytes(model, context, kv)) for context in contexts},
-        state_bytes=0,
+        state_bytes=state_bytes(model, state, kept),
         max_context=model.max_context,
-        layers=[_layer(layer, kv) for layer in model.layers],
+        layers=[layer_document(model, layer, kv=kv, state=state, kept=kept) for layer in model.layers],
         notes=list(model.notes),
         source=model.source,
-    )
-
-
-def _layer(layer: Layer, kv: DType) -> LayerDocument:
-    attention = layer.attention
-    return LayerDocument(
-        kind=f"{attention.reach.value} attention",
-        count=layer.count,
-        params=layer.params,
-        heads=attention.heads,
-        kv_heads=attention.kv_heads,
-        head_dim=attention.d_k,
-        value_head_dim=attention.d_v,
-        window=attention.window,
-        mlp="gated" if layer.mlp.gated else "plain",
-        intermediate=layer.mlp.width,
-        kv_bytes_per_token=int(kv.bytes_of(attention.values_per_token)),
     )
 
 
@@ -175,6 +168,7 @@ def _metrics(profile: Profile) -> MetricsDocument:
         e2e_s=float(m.e2e_s),
         weight_bytes=m.weight_bytes,
         kv_cache_bytes=_number(m.kv_cache_bytes),
+        state_bytes=_number(m.state_bytes),
         memory_needed_bytes=_number(m.memory_needed_bytes),
     )
 
@@ -217,17 +211,21 @@ def _scenario(scenario: Scenario) -> ScenarioDocument:
         weights_dtype=str(precision.weights),
         kept_dtype=str(precision.kept),
         kv_dtype=str(precision.kv),
+        state_dtype=None if precision.state is None else str(precision.state),
+        image_tokens=int(scenario.image_tokens),
     )
 
 
-def _conventions(scenario: Scenario) -> ConventionsDocument:
-    chosen = scenario.conventions
+def _conventions(profile: Profile) -> ConventionsDocument:
+    chosen = profile.scenario.conventions
     return ConventionsDocument(
         attention_flops=chosen.attention_flops.value,
         logits=chosen.logits.value,
         traffic=chosen.traffic.value,
         fusion=chosen.fusion.value,
-        notes=convention_notes(chosen),
+        latent=chosen.latent.value,
+        distinct_experts=chosen.distinct_experts,
+        notes=convention_notes(chosen, profile.model),
     )
 
 

@@ -10,16 +10,13 @@ from collections.abc import Iterator
 from textwrap import fill
 
 from rooflens.core.arrays import is_array
-from rooflens.core.model import Attention
-from rooflens.core.op import DType
 from rooflens.core.profile import Profile
-from rooflens.count.attention import kv_tokens_held
 from rooflens.errors import InputError
-from rooflens.metrics import Metrics, profile_metrics
-from rooflens.render.explain_formula import Formula, duration, exact, number, stored, times
+from rooflens.metrics import profile_metrics
+from rooflens.render.explain_formula import Formula, duration, exact, number
+from rooflens.render.explain_memory import memory_formulas
 from rooflens.render.explain_phase import phase_lines, ridge_formula
 from rooflens.render.words import convention_notes, precision_line
-from rooflens.units import binary
 
 _WIDTH = 100
 
@@ -81,8 +78,8 @@ def _machine(profile: Profile) -> Iterator[str]:
 
 def _conventions(profile: Profile) -> Iterator[str]:
     yield from ("HOW IT IS COUNTED", "=================")
-    yield f"dtypes: {precision_line(profile.scenario.precision)}"
-    yield from (f"- {note}" for note in convention_notes(profile.scenario.conventions))
+    yield f"dtypes: {precision_line(profile.scenario.precision, profile.model)}"
+    yield from (f"- {note}" for note in convention_notes(profile.scenario.conventions, profile.model))
 
 
 def _serving(profile: Profile) -> Iterator[str]:
@@ -109,27 +106,4 @@ def serving_formulas(profile: Profile) -> Iterator[Formula]:
         yield Formula("tokens/s", "batch / TPOT", f"{batch:,} / {tpot}", metrics.tokens_per_s, "tokens/s")
         numbers = f"{ttft} + ({output:,} - 1) x {tpot}"
         yield Formula("end to end", "TTFT + (output - 1) x TPOT", numbers, metrics.e2e_s, "s")
-    yield _cache(profile, metrics)
-    numbers = f"{metrics.weight_bytes:,} + {metrics.kv_cache_bytes:,}"
-    needed = f", {binary(float(metrics.memory_needed_bytes))}"
-    yield Formula("memory", "weights + KV cache", numbers, metrics.memory_needed_bytes, "B", needed)
-
-
-def _cache(profile: Profile, metrics: Metrics) -> Formula:
-    """K and V of every layer for every token that it holds at the end; a windowed layer holds at most W."""
-    scenario = profile.scenario
-    context = int(scenario.longest_context)
-    parts = [
-        times(layer.count, _held(layer.attention, context, scenario.precision.kv)) for layer in profile.model.layers
-    ]
-    words = "batch x sum over layers of (layers x tokens held x KV heads x (d_k + d_v) x bytes)"
-    numbers = times(int(scenario.batch), f"({' + '.join(parts)})")
-    return Formula(
-        "KV cache", words, numbers, metrics.kv_cache_bytes, "B", f", {binary(float(metrics.kv_cache_bytes))}"
-    )
-
-
-def _held(layer: Attention, context: int, kv: DType) -> str:
-    tokens = number(context) if layer.window is None else f"min({number(context)}, {number(layer.window)})"
-    product = times(tokens, layer.kv_heads, f"({layer.d_k} + {layer.d_v})")
-    return stored(product, int(kv_tokens_held(context, layer.window)) * layer.values_per_token, kv)
+    yield from memory_formulas(profile, metrics)

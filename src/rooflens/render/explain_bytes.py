@@ -1,186 +1,160 @@
-"""Bytes of a kernel, kind by kind, as formulas with its numbers in them, read from its Op and its Shape."""
+"""Bytes of a kernel, kind by kind, as formulas with its numbers in them, read from its Op, its Shape and its step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rooflens.core.op import AttentionShape, DType, GemmShape, Op, OpKind, PointwiseShape
-from rooflens.render.explain_flops import View, biased_columns
-from rooflens.render.explain_formula import Formula, number, size_words, stored, times
-
-_FP32_BYTES = 4
-_BOTH = "(cached + new tokens)"
+from rooflens.core.blocks import Linear
+from rooflens.core.op import AttentionShape, DType, ExpertShape, GemmShape, Op, OpKind, PointwiseShape, ScanShape
+from rooflens.core.recurrent import Recurrent
+from rooflens.count import plan as steps
+from rooflens.render.explain_compressed import compressed_bytes
+from rooflens.render.explain_eager import eager_bytes
+from rooflens.render.explain_formula import Formula, fraction, matrix, matrix_words, number, size_words, stored, times
+from rooflens.render.explain_indexer import block_bytes, image_bytes, indexer_bytes
+from rooflens.render.explain_latent import latent_bytes
+from rooflens.render.explain_span import read_tokens
+from rooflens.render.explain_traced import traced_bytes
+from rooflens.render.explain_view import View
 
 
 def byte_formulas(view: View) -> Iterator[Formula]:
-    """How the bytes of an op come about: weights, KV read, KV written, activations; kinds of 0 bytes are left out."""
-    shape = view.op.shape
-    if isinstance(shape, GemmShape):
-        yield from _gemm(view, shape)
-    elif view.op.kind is OpKind.COPY and view.shape is not None:
-        yield from _copy(view, view.shape)
-    elif view.shape is not None:
-        yield from _attention(view, view.shape)
-    elif isinstance(shape, PointwiseShape):
+    """How the bytes of an op come about: weights, KV, activations and state; kinds of 0 bytes are left out."""
+    op, shape, recurrent = view.op, view.op.shape, view.recurrent
+    if view.step is None:
+        yield from traced_bytes(view)
+    elif view.compressed:
+        yield from compressed_bytes(view)
+    elif recurrent is not None:
+        yield from _recurrent(view, recurrent)
+    elif isinstance(shape, (GemmShape, ExpertShape)):
+        yield from _matrices(view, shape)
+    elif view.shape is None:
         yield from _pointwise(view, shape)
+    elif isinstance(view.step, steps.ScoreBlocks):
+        yield from block_bytes(view, view.step.layer)
+    elif isinstance(view.step, steps.AttendImages):
+        yield from image_bytes(view, view.step.layer)
+    elif view.latent is not None and view.latent.indexer is not None and op.kind is OpKind.INDEXER:
+        yield from indexer_bytes(view, view.latent.indexer, view.latent.top_k or 0)
+    elif view.latent is not None:
+        yield from latent_bytes(view, view.latent, view.shape)
+    elif op.kind is OpKind.ATTENTION and op.flops != op.model_flops:
+        yield from _fused(view, view.shape)
+    else:
+        yield from eager_bytes(view, view.shape)
 
 
-def _gemm(view: View, shape: GemmShape) -> Iterator[Formula]:
-    op, precision = view.op, view.precision
+def _matrices(view: View, shape: GemmShape | ExpertShape) -> Iterator[Formula]:
+    op = view.op
     if op.traffic.weights:
         yield _weights(view, shape)
+    if view.latent is not None:
+        yield from latent_bytes(view, view.latent, None)
     if op.traffic.activations:
-        narrow = precision.compute.bits < 16 and not view.is_head
-        read = precision.compute if narrow else precision.activations
-        m, write = int(shape.m), precision.activations
-        if read is write:
-            words = f"m x (k + n) x {size_words(write)} x count"
-            values = m * (shape.k + shape.n)
-            numbers = stored(times(m, f"({number(shape.k)} + {number(shape.n)})"), values, write)
-        else:
-            words = f"(m x k x {size_words(read)} + m x n x {size_words(write)}) x count"
-            taken = stored(times(m, shape.k), m * shape.k, read)
-            numbers = f"({taken} + {stored(times(m, shape.n), m * shape.n, write)})"
-        yield Formula("activations", words, times(numbers, op.count), op.traffic.activations, "B")
+        yield _per_head(view, shape) if view.per_head else _rows_in_and_out(view, shape)
 
 
-def _weights(view: View, shape: GemmShape) -> Formula:
-    """k n weights, and the biases, which stay in the dtype that quantisation leaves alone.
-
-    Where the parts of a fused GEMM do not fill their last blocks, what they are padded by is a term of its own.
-    """
-    op, precision = view.op, view.precision
-    dtype, kept = (precision.kept, precision.kept) if view.is_head else (precision.weights, precision.kept)
-    values = shape.k * shape.n
-    words, numbers = f"k x n x {size_words(dtype)}", stored(times(shape.k, shape.n), values, dtype)
-    counted = int(dtype.bytes_of(values))
-    biased = biased_columns(op, shape)
-    if biased:
-        words += f" + biases x {size_words(kept)}"
-        numbers += f" + {stored(number(biased), biased, kept)}"
-        counted += int(kept.bytes_of(biased))
-    padding = int(op.traffic.weights) // op.count - counted
-    if padding:
-        words, numbers = f"{words} + whole blocks of each part", f"{numbers} + {padding}"
-    if biased or padding:
-        words, numbers = f"({words})", f"({numbers})"
+def _weights(view: View, shape: GemmShape | ExpertShape) -> Formula:
+    """k n weights, and the biases, which stay in the dtype that quantisation leaves alone."""
+    op, kept = view.op, view.precision.kept
+    dtype = view.stored(view.parts[0])
+    words = matrix_words(dtype)
+    one = view.per_head
+    numbers = matrix(shape.k, shape.n, dtype) if one else _side_by_side(view.parts, shape, dtype)
+    biases = [part.d_out for part in view.parts if part.bias]
+    if biases:
+        words = f"({words} + biases x {size_words(kept)})"
+        numbers = f"({numbers} + {' + '.join(stored(number(width), width, kept) for width in biases)})"
+    if isinstance(shape, ExpertShape):
+        words, numbers = f"experts read x {words}", times(fraction(shape.experts), numbers)
     return Formula("weights", f"{words} x count", times(numbers, op.count), op.traffic.weights, "B")
 
 
-def _attention(view: View, shape: AttentionShape) -> Iterator[Formula]:
-    """A fused kernel, or a product or softmax of eager execution, which read and write the score matrix."""
-    op, kind = view.op, view.op.name.rpartition(".")[2]
-    if op.kind is OpKind.SOFTMAX:
-        if op.traffic.activations:
-            yield _softmax(view, shape)
-    elif op.flops == op.model_flops:
-        if op.traffic.activations:
-            yield _product(view, shape, scores=kind == "scores")
+def _side_by_side(parts: Sequence[Linear], shape: GemmShape | ExpertShape, dtype: DType) -> str:
+    """Bytes of the matrices that a kernel multiplies by; apart where one has scales or padding of its own."""
+    if sum(dtype.matrix_bytes(part.d_in, part.d_out) for part in parts) == dtype.matrix_bytes(shape.k, shape.n):
+        return matrix(shape.k, shape.n, dtype)
+    return f"({' + '.join(matrix(part.d_in, part.d_out, dtype) for part in parts)})"
+
+
+def _rows_in_and_out(view: View, shape: GemmShape | ExpertShape) -> Formula:
+    """Input in the GEMM's own dtype where that is narrow, output in the activations' dtype."""
+    op, write = view.op, view.precision.activations
+    read = op.dtype if op.dtype.bits < 16 else write
+    m = int(shape.m)
+    if read is write:
+        words = f"m x (k + n) x {size_words(write)} x count"
+        values = m * (shape.k + shape.n)
+        numbers = stored(times(m, f"({number(shape.k)} + {number(shape.n)})"), values, write)
     else:
-        yield from _fused(view, shape)
+        words = f"(m x k x {size_words(read)} + m x n x {size_words(write)}) x count"
+        taken = stored(times(m, shape.k), m * shape.k, read)
+        numbers = f"({taken} + {stored(times(m, shape.n), m * shape.n, write)})"
+    return Formula("activations", words, times(numbers, op.count), op.traffic.activations, "B")
+
+
+def _per_head(view: View, shape: GemmShape | ExpertShape) -> Formula:
+    """Half of an absorbed expansion: each head has an input of k values and an output of its own."""
+    assert view.latent is not None
+    op, act, heads = view.op, view.precision.activations, view.latent.heads
+    out = shape.n // heads
+    values = int(shape.m) * heads * (shape.k + out)
+    numbers = stored(times(shape.m, heads, f"({number(shape.k)} + {number(out)})"), values, act)
+    words = f"m x heads x (k + n / heads) x {size_words(act)} x count"
+    return Formula("activations", words, times(numbers, op.count), op.traffic.activations, "B")
 
 
 def _fused(view: View, shape: AttentionShape) -> Iterator[Formula]:
     op, act = view.op, view.precision.activations
-    yield from _cache(view, "KV read", op.traffic.kv_read, "cached tokens", int(shape.kv_tokens))
-    yield from _cache(view, "KV written", op.traffic.kv_write, "new tokens", int(shape.q_tokens))
+    widths = f"({shape.d_k} + {shape.d_v})"
+    for label, value, (words, text, tokens) in (
+        ("KV read", op.traffic.kv_read, read_tokens(view)),
+        ("KV written", op.traffic.kv_write, ("new tokens", number(int(shape.q_tokens)), int(shape.q_tokens))),
+    ):
+        if value:
+            yield _cache(view, shape, Formula(label, words, text, value, "B"), tokens)
     if not op.traffic.activations:
         return
-    heads = f"({shape.heads} + {shape.kv_heads})"
-    widths = f"({shape.d_k} + {shape.d_v})"
-    factors: tuple[Any, ...] = (shape.sequences, shape.q_tokens, heads, widths)
+    factors: tuple[Any, ...] = (shape.sequences, shape.q_tokens, f"({shape.heads} + {shape.kv_heads})", widths)
     words = f"sequences x q tokens x (heads + KV heads) x (d_k + d_v) x {size_words(act)} x count"
     values = int(shape.sequences * shape.q_tokens * (shape.heads + shape.kv_heads) * (shape.d_k + shape.d_v))
     numbers = times(stored(times(*factors), values, act), op.count)
     yield Formula("activations", words, numbers, op.traffic.activations, "B")
 
 
-def _cache(view: View, label: str, value: Any, which: str, tokens: int) -> Iterator[Formula]:
-    """K and V of `tokens` tokens of every sequence, in every KV head."""
-    shape, kv = view.shape, view.precision.kv
-    if not value or shape is None:
-        return
-    text = _sum(shape) if which == _BOTH else number(tokens)
-    factors = (shape.sequences, text, shape.kv_heads, f"({shape.d_k} + {shape.d_v})")
+def _cache(view: View, shape: AttentionShape, which: Formula, tokens: int) -> Formula:
+    """K and V of `tokens` tokens of every sequence, in every KV head; `which` has the tokens in words and numbers."""
+    kv, widths = view.precision.kv, f"({shape.d_k} + {shape.d_v})"
     values = int(shape.sequences * tokens * shape.kv_heads * (shape.d_k + shape.d_v))
-    words = f"sequences x {which} x KV heads x (d_k + d_v) x {size_words(kv)} x count"
-    yield Formula(label, words, times(stored(times(*factors), values, kv), view.op.count), value, "B")
+    numbers = stored(times(shape.sequences, which.numbers, shape.kv_heads, widths), values, kv)
+    words = f"sequences x {which.words} x KV heads x (d_k + d_v) x {size_words(kv)} x count"
+    return Formula(which.label, words, times(numbers, view.op.count), which.value, which.unit)
 
 
-def _sum(shape: AttentionShape) -> str:
-    return f"({number(int(shape.kv_tokens))} + {number(int(shape.q_tokens))})"
-
-
-def _copy(view: View, shape: AttentionShape) -> Iterator[Formula]:
-    """Eager execution grows the cache by concatenation, and repeats K and V for every query head of a group."""
-    op, act, kv = view.op, view.precision.activations, view.precision.kv
-    cached, fresh = int(shape.kv_tokens), int(shape.q_tokens)
-    if op.name.endswith(".cache_update"):
-        yield from _cache(view, "KV read", op.traffic.kv_read, "cached tokens", cached)
-        yield from _cache(view, "KV written", op.traffic.kv_write, "new tokens", fresh)
-        first, second = (number(fresh), fresh, shape.kv_heads, act), (number(cached), cached, shape.kv_heads, kv)
-        words = ("new tokens x KV heads", "cached tokens x KV heads")
-    else:
-        seen = fresh + cached
-        first, second = (_sum(shape), seen, shape.kv_heads, kv), (_sum(shape), seen, shape.heads, act)
-        words = (f"{_BOTH} x KV heads", f"{_BOTH} x heads")
-    if not op.traffic.activations:
-        return
-    sides = " + ".join(_side(shape, *side) for side in (first, second))
-    sizes = [size_words(side[3]) for side in (first, second)]
-    each = " + ".join(f"{word} x (d_k + d_v) x {size}" for word, size in zip(words, sizes, strict=True))
-    yield Formula(
-        "activations",
-        f"({each}) x sequences x count",
-        times(f"({sides})", op.count),
-        op.traffic.activations,
-        "B",
-    )
-
-
-def _side(shape: AttentionShape, text: str, tokens: int, heads: int, dtype: DType) -> str:
-    """Bytes of `tokens` tokens of `heads` heads of every sequence in `dtype`."""
-    factors = (shape.sequences, text, heads, f"({shape.d_k} + {shape.d_v})")
-    return stored(times(*factors), int(shape.sequences * tokens * heads * (shape.d_k + shape.d_v)), dtype)
-
-
-def _product(view: View, shape: AttentionShape, *, scores: bool) -> Formula:
-    """q k^T reads q and K and writes the scores; the weighted sum reads them and V, writes its output and copies it."""
+def _recurrent(view: View, layer: Recurrent) -> Iterator[Formula]:
+    """The state is written in every pass, and read in a step; a scan reads its inputs and writes its output."""
     op, act = view.op, view.precision.activations
-    q, seen, width = int(shape.q_tokens), int(shape.kv_tokens + shape.q_tokens), shape.d_k if scores else shape.d_v
-    name, rows, prefix = ("d_k", 1, "") if scores else ("d_v", 3, "3 x ")
-    words = f"({prefix}q + keys) x {name} + q x keys"
-    each = f"({prefix}{number(q)} + {number(seen)}) x {width} + {times(q, seen)}"
-    values = int(shape.sequences * shape.heads * ((rows * q + seen) * width + q * seen))
-    numbers = times(stored(times(shape.sequences, shape.heads, f"({each})"), values, act), op.count)
-    return Formula(
-        "activations",
-        f"sequences x heads x ({words}) x {size_words(act)} x count",
-        numbers,
-        op.traffic.activations,
-        "B",
-    )
+    scans = isinstance(op.shape, ScanShape)
+    if op.traffic.activations:
+        tokens, width = int(view.setting.tokens), layer.scan_width
+        numbers = times(stored(times(tokens, width), tokens * width, act), op.count)
+        words = f"tokens x values in and out x {size_words(act)} x count"
+        yield Formula("activations", words, numbers, op.traffic.activations, "B")
+    if op.traffic.state:
+        kept = view.precision.state or (DType.FP32 if scans else act)
+        values = layer.state_values if scans else layer.conv_values
+        text = number(values) if scans else times(layer.conv_channels, f"({layer.conv_kernel} - 1)")
+        moves = ("2 (read and written)", "2") if view.stepping else ("1 (written)", "1")
+        words = f"sequences x {'state values' if scans else 'channels x (kernel - 1)'} x {size_words(kept)}"
+        numbers = times(view.batch.sequences, stored(text, values, kept), moves[1], op.count)
+        yield Formula("state", f"{words} x {moves[0]} x count", numbers, op.traffic.state, "B")
 
 
-def _softmax(view: View, shape: AttentionShape) -> Formula:
-    """Scale 2, mask 3 (and the mask once for all heads), cast 1 in and out: 6 passes and 2 more in fp32."""
-    op, act = view.op, view.precision.activations
-    q, seen = int(shape.q_tokens), int(shape.kv_tokens + shape.q_tokens)
-    wide = 0 if act is DType.FP32 else 2 * _FP32_BYTES
-    scores = int(shape.sequences * shape.heads * q * seen)
-    narrow = stored(
-        times(shape.sequences, q, seen, f"(6 x {shape.heads} + 1)"), 6 * scores + scores // shape.heads, act
-    )
-    words = f"sequences x q x keys x (6 x heads + 1) x {size_words(act)}"
-    if wide:
-        words = f"({words} + sequences x q x keys x heads x 2 in fp32)"
-        narrow = f"({narrow} + {times(shape.sequences, q, seen, shape.heads, 2, _FP32_BYTES)})"
-    return Formula("activations", f"{words} x count", times(narrow, op.count), op.traffic.activations, "B")
-
-
-def _pointwise(view: View, shape: PointwiseShape) -> Iterator[Formula]:
+def _pointwise(view: View, shape: Any) -> Iterator[Formula]:
     op, kept = view.op, view.precision.kept
+    assert isinstance(shape, PointwiseShape)
     if op.traffic.weights:
         yield _rows(view, shape) if op.kind is OpKind.EMBEDDING else _parameters(op, kept)
     if op.traffic.activations:

@@ -1,87 +1,56 @@
-"""FLOP of a kernel as formulas with its numbers in them, read from its Op and its Shape."""
+"""FLOP of a kernel as formulas with its numbers in them, read from its Op, its Shape and its step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rooflens.core.model import Attention, ModelSpec, Reach
-from rooflens.core.op import AttentionShape, GemmShape, Op, OpKind, PointwiseShape
-from rooflens.core.profile import PhaseProfile, Profile
-from rooflens.core.scenario import AttentionFlops, Batch, Conventions, Precision
-from rooflens.count.attention import SOFTMAX_FLOPS, shape_of
-from rooflens.count.setting import Setting
-from rooflens.render.explain_formula import Formula, number, times
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """An op with what its formulas need to know of the pass.
-
-    shape: of the attention that the op is or belongs to (the copies and the softmax of eager execution).
-    """
-
-    op: Op
-    model: ModelSpec
-    setting: Setting
-    shape: AttentionShape | None
-
-    @property
-    def precision(self) -> Precision:
-        """The dtypes of the pass."""
-        return self.setting.precision
-
-    @property
-    def conventions(self) -> Conventions:
-        """How the pass is counted."""
-        return self.setting.conventions
-
-    @property
-    def batch(self) -> Batch:
-        """The sequences and tokens of the pass."""
-        return self.setting.batch
-
-    @property
-    def is_head(self) -> bool:
-        """Whether the op is the output head, which quantisation leaves alone."""
-        return self.op.kind is OpKind.GEMM and self.op.name == self.model.head.name
-
-
-def views(profile: Profile, phase: PhaseProfile) -> list[View]:
-    """A View of every op of `phase`, in order."""
-    setting = Setting(phase.phase, profile.scenario.precision, profile.scenario.conventions)
-    ops = [point.op for point in phase.points]
-    return [View(op, profile.model, setting, _attention_of(ops, i)) for i, op in enumerate(ops)]
-
-
-def _attention_of(ops: Sequence[Op], index: int) -> AttentionShape | None:
-    """The shape of the op's own attention: a softmax follows its scores, a copy of the cache goes before them."""
-    op = ops[index]
-    if op.kind not in (OpKind.ATTENTION, OpKind.SOFTMAX, OpKind.COPY):
-        return None
-    nearby = ops[index:] if op.kind is OpKind.COPY else ops[index::-1]
-    return next((other.shape for other in nearby if isinstance(other.shape, AttentionShape)), None)
+from rooflens.core.blocks import Linear
+from rooflens.core.experts import Moe
+from rooflens.core.op import AttentionShape, ExpertShape, GemmShape, Op, OpKind, PointwiseShape
+from rooflens.core.recurrent import Recurrent
+from rooflens.count import plan as steps
+from rooflens.count.attention import SOFTMAX_FLOPS
+from rooflens.count.recurrent import CONVOLUTION_ACTIVATION, Term, pointwise_terms, products
+from rooflens.render.explain_compressed import compressed_flops
+from rooflens.render.explain_formula import Formula, fraction, number, times
+from rooflens.render.explain_span import pairs
+from rooflens.render.explain_traced import traced_flops
+from rooflens.render.explain_view import View
 
 
 def flop_formulas(view: View) -> Iterator[Formula]:
-    """How the FLOP of an op come about; model FLOP first where they are fewer."""
-    op, shape = view.op, view.op.shape
-    if isinstance(shape, GemmShape):
-        yield from _gemm(op, shape)
+    """How the FLOP of an op come about; what they are made of first, then model FLOP where they are fewer."""
+    op, shape, recurrent, moe = view.op, view.op.shape, view.recurrent, view.moe
+    if view.step is None:
+        yield from traced_flops(view)
+    elif view.compressed:
+        yield from compressed_flops(view)
+    elif isinstance(shape, GemmShape):
+        yield from _gemm(view, shape)
+    elif isinstance(shape, ExpertShape) and moe is not None:
+        yield from _experts(view, shape, moe)
+    elif op.kind is OpKind.INDEXER and view.shape is not None:
+        yield from _indexer(view, view.shape)
     elif view.shape is not None and op.kind is not OpKind.COPY:
-        pairs = _pairs(view, view.shape)
-        if pairs and op.kind is OpKind.ATTENTION:
-            yield pairs
+        if op.kind is OpKind.ATTENTION:
+            yield pairs(view, view.shape)
         yield from _attention(op, view.shape)
+    elif recurrent is not None:
+        yield from _recurrent(view, recurrent)
     elif isinstance(shape, PointwiseShape) and shape.flops_per_value:
         yield _pointwise(op, shape)
 
 
-def _gemm(op: Op, shape: GemmShape) -> Iterator[Formula]:
+def _gemm(view: View, shape: GemmShape) -> Iterator[Formula]:
     """2 m k n, a multiply-add being 2 FLOP; a bias adds 1 for each of its columns and tokens."""
-    m, k, n = shape.m, shape.k, shape.n
-    biased = biased_columns(op, shape)
+    op, m, k, n = view.op, shape.m, shape.k, shape.n
+    if view.latent is not None and not view.setting.absorbed:
+        yield _expanded_tokens(view)
+    if isinstance(view.step, steps.ImageProjection):
+        images = times(view.batch.sequences, int(view.batch.image_tokens))
+        yield Formula("m", "sequences x image tokens", images, int(shape.m), "tokens")
+    biased = biased_columns(view.parts)
     label = "model FLOP" if biased else "FLOP"
     yield Formula(label, "2 x m x k x n x count", times(2, m, k, n, op.count), op.model_flops, "FLOP")
     if biased:
@@ -90,9 +59,42 @@ def _gemm(op: Op, shape: GemmShape) -> Iterator[Formula]:
         yield Formula("FLOP", words, numbers, op.flops, "FLOP")
 
 
-def biased_columns(op: Op, shape: GemmShape) -> int:
+def _expanded_tokens(view: View) -> Formula:
+    """Latents that are expanded: those of the new tokens, and those of the whole cache again."""
+    batch = view.batch
+    tokens = int(batch.sequences * (batch.new_tokens + batch.cached_tokens))
+    numbers = times(batch.sequences, f"({number(int(batch.new_tokens))} + {number(int(batch.cached_tokens))})")
+    return Formula("m", "sequences x (new + cached tokens)", numbers, tokens, "tokens")
+
+
+def _experts(view: View, shape: ExpertShape, moe: Moe) -> Iterator[Formula]:
+    """Every token goes through top_k experts: 2 k n FLOP for each of them; and how many experts that touches."""
+    op, tokens = view.op, view.setting.tokens
+    yield distinct(view, shape, moe)
+    biased = biased_columns(view.parts)
+    rows: tuple[Any, ...] = (tokens, moe.top_k)
+    words, label = "2 x tokens x top_k x k x n x count", "model FLOP" if biased else "FLOP"
+    yield Formula(label, words, times(2, *rows, shape.k, shape.n, op.count), op.model_flops, "FLOP")
+    if biased:
+        words = "(2 x k x n + biased columns) x tokens x top_k x count"
+        each = f"({times(2, shape.k, shape.n)} + {number(biased)})"
+        yield Formula("FLOP", words, times(each, *rows, op.count), op.flops, "FLOP")
+
+
+def distinct(view: View, shape: ExpertShape, moe: Moe) -> Formula:
+    """How many experts a pass reads: expected under uniform routing, or measured."""
+    measured = view.conventions.distinct_experts
+    if measured is not None:
+        return Formula("experts read", "measured", fraction(measured), measured, f"of {moe.experts:,} experts")
+    share = f"{number(moe.top_k)} / {number(moe.experts)}"
+    numbers = f"{number(moe.experts)} x (1 - (1 - {share})^{number(view.setting.tokens)})"
+    unit = f"of {moe.experts:,} experts"
+    return Formula("experts read", "E x (1 - (1 - top_k / E)^tokens)", numbers, shape.experts, unit)
+
+
+def biased_columns(parts: Sequence[Linear]) -> int:
     """Output columns with a bias: each adds 1 FLOP per token, which model FLOP leave out."""
-    return int((op.flops - op.model_flops) // (shape.m * op.count))
+    return sum(part.d_out for part in parts if part.bias)
 
 
 def _attention(op: Op, shape: AttentionShape) -> Iterator[Formula]:
@@ -115,49 +117,48 @@ def _attention(op: Op, shape: AttentionShape) -> Iterator[Formula]:
     )
 
 
+def _indexer(view: View, shape: AttentionShape) -> Iterator[Formula]:
+    """q.k of every pair in every indexer head, with a ReLU and summed over heads, or with a maximum over blocks."""
+    op = view.op
+    yield pairs(view, shape)
+    rest: tuple[Any, ...] = (shape.pairs, shape.heads, shape.sequences, op.count)
+    words = "pairs x heads x sequences x count"
+    if isinstance(view.step, steps.ScoreBlocks):
+        name, each, more = "2 x width", f"2 x {shape.d_k}", "the maximum"
+    else:
+        name, each, more = "2 x (width + 1)", f"2 x ({shape.d_k} + {shape.d_v})", "the ReLU"
+    yield Formula("model FLOP", f"{name} x {words}", times(each, *rest), op.model_flops, "FLOP")
+    total = times(f"({each} + 1)", *rest)
+    yield Formula("FLOP", f"({name} + 1 for {more}) x {words}", total, op.flops, "FLOP")
+
+
+def _recurrent(view: View, layer: Recurrent) -> Iterator[Formula]:
+    """The convolution value by value; the scan as matrix products and what is done value by value beside them."""
+    op = view.op
+    if op.kind is OpKind.CONVOLUTION:
+        words = f"tokens x channels x (2 x kernel + {CONVOLUTION_ACTIVATION} for the activation) x count"
+        each = f"({times(2, layer.conv_kernel)} + {CONVOLUTION_ACTIVATION})"
+        yield Formula("FLOP", words, times(view.setting.tokens, layer.conv_channels, each, op.count), op.flops, "FLOP")
+        return
+    batch = view.batch
+    terms = [term for term in products(layer, int(batch.new_tokens), view.stepping) if term.value]
+    for term in terms:
+        yield Formula(term.name, term.words, times(*term.factors), term.value, "FLOP")
+    values = pointwise_terms(layer, view.stepping)
+    numbers = times(view.setting.tokens, _sum_of(values), op.count)
+    words = f"tokens x ({' + '.join(term.words for term in values)}) x count"
+    if terms:
+        names = " + ".join(term.name for term in terms)
+        total = times(f"({' + '.join(number(term.value) for term in terms)})", batch.sequences, op.count)
+        yield Formula("model FLOP", f"({names}) x sequences x count", total, op.model_flops, "FLOP")
+        words, numbers = f"model FLOP + {words}", f"{number(op.model_flops)} + {numbers}"
+    yield Formula("FLOP", words, numbers, op.flops, "FLOP")
+
+
+def _sum_of(terms: Sequence[Term]) -> str:
+    return f"({' + '.join(times(*term.factors) for term in terms)})"
+
+
 def _pointwise(op: Op, shape: PointwiseShape) -> Formula:
     numbers = times(shape.rows, shape.width, shape.flops_per_value, op.count)
     return Formula("FLOP", "tokens x values x FLOP per value x count", numbers, op.flops, "FLOP")
-
-
-def layer_of(view: View, shape: AttentionShape) -> Attention | None:
-    """The layer of the model whose attention has `shape` in this pass, or None for one that is not the model's.
-
-    A window longer than the context looks like full attention: the op's name tells them apart.
-    """
-    fits = [layer.attention for layer in view.model.layers if shape_of(layer.attention, view.setting) == shape]
-    windowed = "_windowed" in view.op.name
-    named = [layer for layer in fits if (layer.reach is Reach.WINDOW) is windowed]
-    return next(iter(named or fits), None)
-
-
-def _pairs(view: View, shape: AttentionShape) -> Formula | None:
-    """How many (query, key) pairs one sequence and one head multiply."""
-    layer = layer_of(view, shape)
-    if layer is None:
-        return None
-    q, cached, window = int(shape.q_tokens), int(view.batch.cached_tokens), layer.window
-    if view.conventions.attention_flops is AttentionFlops.FULL:
-        words, numbers = "q x (cached + q)", times(q, f"({number(int(shape.kv_tokens))} + {number(q)})")
-    elif q == 1:
-        words, numbers = _one_query(cached, window)
-    else:
-        words, numbers = _many_queries(q, cached, window)
-    return Formula("pairs", words, numbers, int(shape.pairs), "")
-
-
-def _one_query(cached: int, window: int | None) -> tuple[str, str]:
-    seen = f"{number(cached)} + 1"
-    return ("cached + 1", seen) if window is None else ("min(cached + 1, W)", f"min({seen}, {number(window)})")
-
-
-def _many_queries(q: int, cached: int, window: int | None) -> tuple[str, str]:
-    """Query i sees all that is cached and i new tokens, until the window is full."""
-    growing = q if window is None else max(min(window - cached, q), 0)
-    words, numbers = "S x (S + 1) / 2", f"{times(growing, f'({number(growing)} + 1)')} / 2"
-    if cached:
-        words, numbers = f"S x cached + {words}", f"{times(growing, cached)} + {numbers}"
-    if window is None or growing == q:
-        return words, numbers
-    rest = times(f"({number(q)} - {number(growing)})", window)
-    return f"{words.replace('S', 'g')} + (S - g) x W", f"{numbers} + {rest}"

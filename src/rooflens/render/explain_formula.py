@@ -1,7 +1,7 @@
 """Formula: one line of an explanation, in words, then in numbers, then its value.
 
 Every line of an explanation that holds " = " is one of these: what stands before the last " = " can be
-evaluated, and gives what stands after it. The signs are + - x / // ( ) min max ceil.
+evaluated, and gives what stands after it. The signs are + - x / // ^ ( ) min max ceil.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from rooflens.units import DTYPES, si
 
 _LABEL = 15
 _LARGE = 10_000
+_VAST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def shown(value: Any, unit: str) -> str:
         return duration(value)
     if unit in ("FLOP", "B"):
         short = f" ({si(value, unit)})" if value >= _LARGE else ""
-        return f"{value:,} {unit}{short}"
+        return f"{whole(value)} {unit}{short}"
     return f"{number(value)} {unit}".strip()
 
 
@@ -58,6 +59,18 @@ def number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def whole(value: Any) -> str:
+    """A count in full. Expected ones (bytes of the experts that a pass reads) are fractions: three decimals at most."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.{0 if value >= _VAST else 3}f}"
+
+
+def fraction(value: Any) -> str:
+    """A number with every digit that matters: 163.307339561."""
+    return f"{value:,}" if value == int(value) else f"{value:.12g}"
 
 
 def exact(value: Any, unit: str) -> str:
@@ -81,6 +94,29 @@ def stored(product: str, values: Any, dtype: DType) -> str:
     if values % row.block_values == 0:
         return f"{times(product, row.block_bytes)} / {row.block_values}"
     return times(f"ceil(({product}) / {row.block_values})", row.block_bytes)
+
+
+def matrix(d_in: Any, d_out: Any, dtype: DType) -> str:
+    """Bytes of the weights W[d_in, d_out] in `dtype` as text, with the scales of squares, channels and the matrix."""
+    row, product = DTYPES[dtype.value], times(d_in, d_out)
+    if row.tile:
+        squares = f"ceil({number(d_in)} / {row.tile}) x ceil({number(d_out)} / {row.tile})"
+        return f"({product} + {squares} x {row.block_bytes - row.block_values})"
+    terms = [stored(product, d_in * d_out, dtype)]
+    terms += [f"ceil({number(d_out)} x {row.channel_bits} / 8)"] if row.channel_bits else []
+    terms += [number(row.tensor_bytes)] if row.tensor_bytes else []
+    return f"({' + '.join(terms)})" if len(terms) > 1 else terms[0]
+
+
+def matrix_words(dtype: DType) -> str:
+    """How `matrix` spells the bytes of k x n weights of `dtype` in words."""
+    row = DTYPES[dtype.value]
+    if row.tile:
+        return f"(k x n + squares of {row.tile} x {row.tile}, {row.block_bytes - row.block_values} bytes of scale each)"
+    scales = [f"n x {row.channel_bits} bits of scale"] if row.channel_bits else []
+    scales += ["scale of the matrix"] if row.tensor_bytes else []
+    words = f"k x n x {size_words(dtype)}"
+    return f"({' + '.join((words, *scales))})" if scales else words
 
 
 def size_words(dtype: DType) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import Op
 from rooflens.core.scenario import Batch, Conventions, Phase, PhaseKind, Precision
-from rooflens.count import forward, kv_cache_bytes
+from rooflens.count import forward, kv_cache_bytes, state_bytes
 from rooflens.errors import InputError
 from rooflens.render.explain_formula import Formula
 from rooflens.units import binary
@@ -25,7 +25,7 @@ class KvSavings:
 
     cached_flops: FLOP of the decode step. recomputed_flops: FLOP of a prefill of context + 1 tokens with logits
     for the last one. held_bytes: the cache before the step. read_bytes, written_bytes: what the step moves of it.
-    weight_bytes: weights that the step reads besides.
+    state_bytes: states of recurrent layers, which stand beside the cache. weight_bytes: weights that the step reads.
     """
 
     model: str
@@ -35,6 +35,7 @@ class KvSavings:
     held_bytes: int
     read_bytes: int
     written_bytes: int
+    state_bytes: int
     weight_bytes: int
 
     @property
@@ -73,6 +74,7 @@ def kv_savings(model: ModelSpec, context: int, precision: Precision | None = Non
         held_bytes=_sum([kv_cache_bytes(model, context, dtypes.kv)]),
         read_bytes=_sum(op.traffic.kv_read for op in step),
         written_bytes=_sum(op.traffic.kv_write for op in step),
+        state_bytes=state_bytes(model, dtypes.state, dtypes.activations),
         weight_bytes=_sum(op.traffic.weights for op in step),
     )
 
@@ -98,6 +100,8 @@ def _lines(savings: KvSavings) -> Iterator[str]:
     yield str(Formula("saved", "without / with", ratio, savings.factor, "times the FLOP"))
     yield f"what it costs  {savings.held_bytes:,} B ({binary(savings.held_bytes)}) of memory for each sequence;"
     yield f"               the step reads {savings.read_bytes:,} B of them and writes {savings.written_bytes:,} B more"
+    if savings.state_bytes:
+        yield f"               recurrent layers keep {savings.state_bytes:,} B beside it, however long the context is"
     yield ""
     yield fill(
         f"The time saved is less than that. Without the cache the step is a prefill of {savings.context + 1:,} tokens, "

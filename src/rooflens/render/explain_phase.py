@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 from typing import Any
 
-from rooflens.core.op import GemmShape, Op, OpKind, PointwiseShape
 from rooflens.core.profile import Bound, PhaseProfile, Point, Profile
 from rooflens.core.scenario import PhaseKind
 from rooflens.metrics import phase_metrics
 from rooflens.render.explain_bytes import byte_formulas
-from rooflens.render.explain_flops import View, flop_formulas, layer_of, views
-from rooflens.render.explain_formula import Formula, duration, exact, number, shown, times
+from rooflens.render.explain_flops import flop_formulas
+from rooflens.render.explain_formula import Formula, duration, exact, number, times, whole
+from rooflens.render.explain_reading import reading
+from rooflens.render.explain_view import View, views
+from rooflens.render.explain_words import what, why
 
 KINDS = (
     ("weights", "weights"),
@@ -23,6 +26,7 @@ KINDS = (
 """Kinds of memory traffic: field of `Traffic`, and what an explanation calls it."""
 
 _INDENT = "  "
+_WIDTH = 100
 
 
 def phase_lines(profile: Profile, phase: PhaseProfile) -> Iterator[str]:
@@ -37,7 +41,7 @@ def phase_lines(profile: Profile, phase: PhaseProfile) -> Iterator[str]:
     yield from sum_lines(phase)
     yield from (str(formula) for formula in phase_formulas(phase))
     yield ""
-    yield from _reading(phase)
+    yield from reading(profile, phase)
 
 
 def _heading(text: str, line: str = "=") -> tuple[str, str]:
@@ -65,7 +69,9 @@ def _passes(profile: Profile, phase: PhaseProfile) -> Iterator[str]:
 def kernel_lines(view: View, point: Point) -> Iterator[str]:
     """One kernel: what it is, then its FLOP, bytes, intensity and floor."""
     op = view.op
-    yield f"{op.name}: {_what(view)}; runs {op.count:,} x on the {point.roof.units} units in {point.roof.dtype}"
+    yield f"{op.name}: {what(view)}; runs {op.count:,} x on the {point.roof.units} units in {point.roof.dtype}"
+    if reason := why(view):
+        yield fill(f"Why: {reason}.", _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
     for formula in kernel_formulas(view, point):
         yield f"{_INDENT}{formula}"
 
@@ -77,10 +83,10 @@ def kernel_formulas(view: View, point: Point) -> Iterator[Formula]:
     yield from kinds
     op, roof, timing = view.op, point.roof, point.timing
     if len(kinds) > 1:
-        parts = " + ".join(number(formula.value) for formula in kinds)
+        parts = " + ".join(whole(formula.value) for formula in kinds)
         yield Formula("bytes", " + ".join(formula.label for formula in kinds), parts, op.traffic.memory, "B")
     if op.flops and op.traffic.memory:
-        numbers = f"{op.flops:,} / {op.traffic.memory:,}"
+        numbers = f"{op.flops:,} / {whole(op.traffic.memory)}"
         yield Formula("intensity", "FLOP / bytes", numbers, op.intensity, "FLOP/byte")
     if op.flops:
         yield Formula("compute time", "FLOP / peak", _over(op.flops, "FLOP", roof.peak), timing.compute_s, "s")
@@ -92,51 +98,13 @@ def kernel_formulas(view: View, point: Point) -> Iterator[Formula]:
 
 
 def _over(amount: Any, unit: str, rate: float) -> str:
-    return f"{amount:,} {unit} / {exact(rate, f'{unit}/s')}"
-
-
-def _what(view: View) -> str:
-    """A kernel in words, with the names that its formulas use."""
-    op, shape = view.op, view.op.shape
-    if isinstance(shape, GemmShape):
-        kind = "GEMV, one row" if shape.m == 1 else "GEMM"
-        return f"{kind} of m {number(shape.m)} tokens, k {shape.k:,} inputs, n {shape.n:,} outputs"
-    if op.kind is OpKind.ATTENTION:
-        return _attention_words(view)
-    return _pointwise_words(op)
-
-
-def _attention_words(view: View) -> str:
-    shape = view.shape
-    assert shape is not None
-    layer = layer_of(view, shape)
-    window = "" if layer is None or layer.window is None else f", window W {layer.window:,}"
-    group = shape.heads // shape.kv_heads
-    shared = f"{shape.kv_heads:,} KV heads, each shared by {group}" if group > 1 else f"{shape.kv_heads:,} KV heads"
-    return f"attention of {shape.heads:,} heads over {shared}, d_k {shape.d_k}, d_v {shape.d_v}{window}"
-
-
-_POINTWISE = {
-    OpKind.EMBEDDING: "a lookup: the rows that are read move, not the table",
-    OpKind.NORM: "a norm over each token's values",
-    OpKind.ROTARY: "q and k are rotated by their position",
-    OpKind.ACTIVATION: "the activation function between the projections",
-    OpKind.RESIDUAL: "the sum with the residual stream",
-    OpKind.COPY: "a copy that unfused attention makes",
-    OpKind.SOFTMAX: "softmax over the score matrix, which goes through memory",
-}
-
-
-def _pointwise_words(op: Op) -> str:
-    text = _POINTWISE.get(op.kind, str(op.kind))
-    fused = isinstance(op.shape, PointwiseShape) and not op.traffic.memory
-    return f"{text}; fused into its neighbours, no bytes of its own" if fused else text
+    return f"{whole(amount)} {unit} / {exact(rate, f'{unit}/s')}"
 
 
 def sum_lines(phase: PhaseProfile) -> Iterator[str]:
     """A table: FLOP, bytes and floor of every kernel, and their sums."""
     width = max(len("all kernels"), *(len(point.op.name) for point in phase.points))
-    yield f"{'kernel':<{width}}  {'FLOP':>26}  {'bytes':>22}  {'floor':>10}  bound"
+    yield f"{'kernel':<{width}}  {'FLOP':>26}  {'bytes':>26}  {'floor':>10}  bound"
     for point in phase.points:
         op = point.op
         yield _row(op.name, width, op.flops, op.traffic.memory, point.floor_s, str(point.timing.bound))
@@ -144,25 +112,24 @@ def sum_lines(phase: PhaseProfile) -> Iterator[str]:
 
 
 def _row(name: str, width: int, flops: Any, moved: Any, floor_s: Any, bound: str) -> str:
-    return f"{name:<{width}}  {flops:>26,}  {moved:>22,}  {duration(floor_s):>10}  {bound}".rstrip()
+    return f"{name:<{width}}  {flops:>26,}  {whole(moved):>26}  {duration(floor_s):>10}  {bound}".rstrip()
 
 
 def phase_formulas(phase: PhaseProfile) -> Iterator[Formula]:
     """The sums of a phase: bytes by kind, intensity, ridge point, shares, ideal time, MFU, MBU, tokens per second."""
     kinds = [(name, getattr(phase.traffic, field)) for field, name in KINDS if getattr(phase.traffic, field)]
     moved, rates = phase.traffic.memory, phase_metrics(phase)
-    parts = " + ".join(f"{value:,}" for _, value in kinds)
+    parts = " + ".join(whole(value) for _, value in kinds)
     yield Formula("bytes", " + ".join(name for name, _ in kinds), parts, moved, "B")
-    yield Formula("intensity", "FLOP / bytes", f"{phase.flops:,} / {moved:,}", phase.intensity, "FLOP/byte")
+    yield Formula("intensity", "FLOP / bytes", f"{phase.flops:,} / {whole(moved)}", phase.intensity, "FLOP/byte")
     yield ridge_formula(phase)
     for bound, seconds in _seconds(phase):
         words, numbers = f"floors of {bound}-bound kernels / floor", f"{duration(seconds)} / {duration(phase.floor_s)}"
         yield Formula(f"{bound} share", words, numbers, phase.bound_share[bound], "%")
     yield from _ideal(phase)
-    compulsory, floor = f"{phase.compulsory_bytes:,} B", duration(phase.floor_s)
-    peak, bandwidth = exact(phase.roof.peak, "FLOP/s"), exact(phase.roof.bandwidth, "B/s")
-    numbers = f"{phase.model_flops:,} FLOP / ({times(floor, peak)})"
-    yield Formula("MFU", "model FLOP / (floor x peak)", numbers, rates.mfu, "%")
+    compulsory, floor = f"{whole(phase.compulsory_bytes)} B", duration(phase.floor_s)
+    bandwidth = exact(phase.roof.bandwidth, "B/s")
+    yield Formula("MFU", "(model FLOP / peak) / floor", f"({_matrix(phase)}) / {floor}", rates.mfu, "%")
     numbers = f"{compulsory} / ({times(floor, bandwidth)})"
     yield Formula("MBU", "compulsory bytes / (floor x bandwidth)", numbers, rates.mbu, "%")
     tokens = int(phase.phase.batch.tokens)
@@ -183,40 +150,20 @@ def _seconds(phase: PhaseProfile) -> Iterator[tuple[Bound, float]]:
             yield bound, seconds
 
 
-def _ideal(phase: PhaseProfile) -> Iterator[Formula]:
-    """Compulsory bytes, then the time below which no schedule gets: everything overlaps with everything."""
-    moved, leaving = phase.traffic, sum(point.op.leaving_bytes for point in phase.points)
-    numbers = f"{moved.memory:,} - {moved.activations:,} + {leaving:,}"
-    yield Formula("compulsory", "bytes - activations + logits", numbers, phase.compulsory_bytes, "B")
+def _matrix(phase: PhaseProfile) -> str:
+    """Model FLOP over the peak of their dtype, summed."""
     by_peak: dict[float, Any] = {}
     for point in phase.points:
         if point.op.model_flops:
             by_peak[point.roof.peak] = by_peak.get(point.roof.peak, 0) + point.op.model_flops
-    compute = " + ".join(_over(flops, "FLOP", peak) for peak, flops in by_peak.items())
+    return " + ".join(_over(flops, "FLOP", peak) for peak, flops in by_peak.items())
+
+
+def _ideal(phase: PhaseProfile) -> Iterator[Formula]:
+    """Compulsory bytes, then the time below which no schedule gets: everything overlaps with everything."""
+    moved, leaving = phase.traffic, sum(point.op.leaving_bytes for point in phase.points)
+    numbers = f"{whole(moved.memory)} - {whole(moved.activations)} + {whole(leaving)}"
+    yield Formula("compulsory", "bytes - activations + logits", numbers, phase.compulsory_bytes, "B")
     memory = _over(phase.compulsory_bytes, "B", phase.roof.bandwidth)
     words = "max(model FLOP / peak, compulsory bytes / bandwidth)"
-    yield Formula("ideal time", words, f"max({compute}, {memory})", phase.ideal_s, "s")
-
-
-def _reading(phase: PhaseProfile) -> Iterator[str]:
-    """What the figures of a phase say, and where the textbook's sentence about it does not hold."""
-    kind, bound = phase.phase.kind, phase.bound
-    side = "above" if phase.intensity > phase.ridge_point else "below"
-    yield (
-        f"Reading: {kind} is {bound}-bound; {bound} holds {shown(phase.bound_share[bound], '%')} of its floor, and its "
-        f"{number(phase.intensity)} FLOP/byte lie {side} the ridge point of {number(phase.ridge_point)}."
-    )
-    if kind is PhaseKind.PREFILL and bound is Bound.MEMORY:
-        yield (
-            "The textbook has prefill compute-bound: these are too few tokens to repay one read of the weights, "
-            "so that a longer prompt or a larger batch comes at almost no extra time."
-        )
-    elif kind is PhaseKind.PREFILL:
-        yield "Every weight that is read serves all tokens of the pass, so that arithmetic takes longer than reading."
-    elif bound is Bound.COMPUTE:
-        yield "The textbook has decode memory-bound: this batch shares each weight among so many tokens that it is not."
-    else:
-        yield (
-            "A step reads all weights and the whole cache for one token per sequence. Sequences share the weights, so "
-            "that a larger batch raises the linear layers' intensity; none shares its cache, and attention's stays."
-        )
+    yield Formula("ideal time", words, f"max({_matrix(phase)}, {memory})", phase.ideal_s, "s")

@@ -18,43 +18,24 @@ from string import Template
 from typing import Any
 
 from rooflens.core.profile import Bound, PhaseProfile, Profile
-from rooflens.core.scenario import PhaseKind
 from rooflens.render.chart import chart
 from rooflens.render.chart_data import clean
 from rooflens.render.document import OpDocument, PhaseDocument, ProfileDocument
 from rooflens.render.documents import profile_document
+from rooflens.render.html_words import BYTES, PASSES, glued, meaning
 from rooflens.render.palette import config
 from rooflens.render.words import figure, percent, precision_line, verdict
 from rooflens.units import si
 
 _ASSETS = Path(__file__).parent / "assets"
-_MEANING = {
-    Bound.COMPUTE: "The arithmetic units are busy and set the pace: more FLOP/s, or fewer FLOP, make it faster; "
-    "more memory bandwidth does not.",
-    Bound.MEMORY: "The arithmetic units wait for bytes: more memory bandwidth, or fewer bytes for each token (a larger "
-    "batch, smaller dtypes), make it faster; more FLOP/s do not.",
-    Bound.LINK: "It waits for the link between devices: a faster link, or fewer bytes over it, make it faster.",
-    Bound.OVERHEAD: "It waits for the framework: fewer and larger kernels make it faster.",
-}
-_PASS = {
-    PhaseKind.PREFILL: "Prefill is the pass over the whole prompt; it ends with the first token.",
-    PhaseKind.DECODE: "Decode is one step: one more token for each sequence, with all earlier ones in the cache.",
-}
-_BYTES = {
-    "weights": "weights",
-    "kv_read": "KV cache read",
-    "kv_write": "KV cache written",
-    "activations": "activations",
-    "state": "recurrent state",
-    "link": "over links",
-}
 
 
-def html(profile: Profile) -> str:
+def html(profile: Profile, *, dark: bool | None = None) -> str:
     """`profile` as one HTML document for reading offline, in light and dark, from a phone to a wide screen.
 
-    Kernel tables sort by any column; the chart shows its numbers on hover. About 0.4 MB, most of it the chart
-    library. To be written as UTF-8 without changing its line ends, which the hashes of its policy cover.
+    It starts as the reader's system is set, or dark or light where `dark` says so. Kernel tables sort by any
+    column; the chart shows its numbers on hover. About 0.4 MB, most of it the chart library. To be written as
+    UTF-8 without changing its line ends, which the hashes of its policy cover.
 
     Raises:
         InputError: `profile` holds arrays of scenarios.
@@ -67,6 +48,7 @@ def html(profile: Profile) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     return Template(_asset("page.html")).substitute(
+        theme="" if dark is None else f' data-theme="{"dark" if dark else "light"}"',
         policy=policy,
         title=f"{_text(document.model.name)} on {_text(document.hardware.title)}",
         style=style,
@@ -87,7 +69,7 @@ def html(profile: Profile) -> str:
 def _forms(profile: Profile) -> dict[str, Any]:
     """The chart in two widths and two themes, its data once; for whichever version of Vega-Lite the library has."""
     forms: dict[str, Any] = {}
-    for name, width, height in (("wide", 900, 560), ("narrow", 358, 600)):
+    for name, width, height in (("wide", 900, 560), ("narrow", 358, 680)):
         spec = chart(profile, width=width, height=height)
         del spec["config"], spec["$schema"]
         datasets = spec.pop("datasets")
@@ -104,7 +86,7 @@ def _json(value: Any) -> str:
 
 def _text(text: str, longest: int = 300) -> str:
     """A user's own words for HTML: no control characters, no mark-up, shortened in the middle."""
-    return escape(clean(text, longest))
+    return glued(escape(clean(text, longest)))
 
 
 def _hash(text: str) -> str:
@@ -130,19 +112,23 @@ def _workload(document: ProfileDocument, profile: Profile) -> str:
     context = f", decode step at context {work.context:,}" if work.context is not None else ""
     return (
         f"{document.model.params:,} parameters; batch {work.batch:,}, prompt {work.prompt:,}, "
-        f"output {work.output:,}{context}; {escape(precision_line(profile.scenario.precision))}."
+        f"output {work.output:,}{context}; {escape(precision_line(profile.scenario.precision, profile.model))}."
     )
 
 
 def _verdict(shown: PhaseDocument, phase: PhaseProfile) -> str:
     kind = phase.phase.kind
-    claim, colon, reason = escape(verdict(phase)).partition(":")
+    claim, colon, reason = glued(escape(verdict(phase))).partition(":")
     return (
         f'<article class="{kind}"><h2>{str(kind).capitalize()}</h2>'
-        f"<p><strong>{claim[0].upper()}{claim[1:]}</strong>{colon}{reason}.</p><p>{_MEANING[phase.bound]}</p>"
-        f'<p class="quiet">{_PASS[kind]} At the floor: {figure(shown.tokens_per_s)} tokens/s, '
-        f"MFU {percent(shown.mfu)}, MBU {percent(shown.mbu)}.</p></article>"
+        f"<p><strong>{claim[0].upper()}{claim[1:]}</strong>{colon}{reason}.</p><p>{glued(meaning(phase))}</p>"
+        f'<p class="quiet">{PASSES[kind]} At the floor: {glued(figure(shown.tokens_per_s) + " tokens/s")}, '
+        f"{_rates(shown)}.</p></article>"
     )
+
+
+def _rates(shown: PhaseDocument) -> str:
+    return f"MFU\N{NO-BREAK SPACE}{glued(percent(shown.mfu))}, MBU\N{NO-BREAK SPACE}{glued(percent(shown.mbu))}"
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[str], *, kind: str = "", sorts: bool = False) -> str:
@@ -161,14 +147,14 @@ def _row(head: str, cells: Iterable[str], kind: str = "") -> str:
 
 def _phases(document: ProfileDocument) -> str:
     shown = document.phases
-    kinds = [kind for kind in _BYTES if any(getattr(phase.bytes, kind) for phase in shown)]
+    kinds = [kind for kind in BYTES if any(getattr(phase.bytes, kind) for phase in shown)]
     rows = [
         _row("tokens in the pass", (f"{p.tokens:,}" for p in shown)),
         _row("cached tokens before it, each sequence", (f"{p.context:,}" for p in shown)),
         _row("FLOP", (si(p.flops, "FLOP") for p in shown)),
         _row("model FLOP", (si(p.model_flops, "FLOP") for p in shown), "part"),
         _row("bytes", (si(p.bytes.total, "B") for p in shown)),
-        *(_row(_BYTES[kind], (si(getattr(p.bytes, kind), "B") for p in shown), "part") for kind in kinds),
+        *(_row(BYTES[kind], (si(getattr(p.bytes, kind), "B") for p in shown), "part") for kind in kinds),
         _row("intensity", ("-" if p.intensity is None else f"{figure(p.intensity)} FLOP/byte" for p in shown)),
         _row("ridge point", (f"{figure(p.ridge_point)} FLOP/byte" for p in shown)),
         *(_row(f"time on {b}", (percent(getattr(p.bound_share, b)) for p in shown)) for b in _bounds(shown)),
@@ -204,7 +190,7 @@ def _kernel(op: OpDocument) -> str:
         _number(op.count, f"{op.count:,}"),
         f"<td>{escape(op.dtype)}</td><td>{escape(op.kind)}</td>",
     )
-    return f'<tr><th scope="row">{_text(op.name)}</th>{"".join(cells)}</tr>'
+    return f'<tr><th scope="row">{_text(op.name).replace("_", "_<wbr>")}</th>{"".join(cells)}</tr>'
 
 
 def _number(value: float, text: str) -> str:

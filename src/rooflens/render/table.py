@@ -39,7 +39,7 @@ def _title(document: ProfileDocument, profile: Profile) -> Text:
     title = Text(f"{model.name} on {document.hardware.title}", style="bold")
     title.append(
         f"\n{model.params:,} parameters; batch {work.batch:,}, prompt {work.prompt:,}, output {work.output:,}{context}"
-        f"\n{precision_line(profile.scenario.precision)}",
+        f"\n{precision_line(profile.scenario.precision, profile.model)}",
         style="not bold",
     )
     return title
@@ -57,6 +57,8 @@ def _phase_table(document: ProfileDocument) -> Table:
     for phase in document.phases:
         table.add_column(phase.phase, justify="right")
     for label, cell in _PHASE_ROWS:
+        if label == _STATE and not any(phase.bytes.state for phase in document.phases):
+            continue
         table.add_row(label, *(cell(phase) for phase in document.phases))
     return table
 
@@ -70,6 +72,7 @@ def _share_cell(phase: PhaseDocument) -> str:
     return ", ".join(f"{name} {percent(share)}" for name, share in sorted(held, key=lambda row: -row[1]) if share)
 
 
+_STATE = "  recurrent state"
 _PHASE_ROWS: tuple[tuple[str, Any], ...] = (
     ("tokens in the pass", lambda p: f"{p.tokens:,}"),
     ("cached tokens before it, each sequence", lambda p: f"{p.context:,}"),
@@ -80,6 +83,7 @@ _PHASE_ROWS: tuple[tuple[str, Any], ...] = (
     ("  KV cache read", _byte_cell("kv_read")),
     ("  KV cache written", _byte_cell("kv_write")),
     ("  activations", _byte_cell("activations")),
+    (_STATE, _byte_cell("state")),
     ("intensity", lambda p: _intensity(p.intensity)),
     ("ridge point", lambda p: _intensity(p.ridge_point)),
     ("bound", lambda p: Text(p.bound, style=_COLOURS[p.bound])),
@@ -123,9 +127,10 @@ def _metrics_line(document: ProfileDocument) -> str:
     decode = "no decode phase"
     if m.tpot_s is not None and m.tokens_per_s is not None:
         decode = f"TPOT {si(m.tpot_s, 's')}, {figure(m.tokens_per_s)} tokens/s generated"
+    state = f", state {si(m.state_bytes, 'B')}" if m.state_bytes else ""
     return (
         f"At the floor: TTFT {si(m.ttft_s, 's')} (no queue), {decode}, end to end {si(m.e2e_s, 's')}; "
-        f"weights {si(m.weight_bytes, 'B')}, KV cache at the end {si(m.kv_cache_bytes, 'B')}"
+        f"weights {si(m.weight_bytes, 'B')}, KV cache at the end {si(m.kv_cache_bytes, 'B')}{state}"
     )
 
 
@@ -138,7 +143,8 @@ def _findings(document: ProfileDocument) -> Iterator[RenderableType]:
 
 
 def _footer(document: ProfileDocument, profile: Profile) -> Iterator[Text]:
-    yield Text("Counted so: " + "; ".join(convention_notes(profile.scenario.conventions)) + ".", style="dim")
+    notes = convention_notes(profile.scenario.conventions, profile.model)
+    yield Text("Counted so: " + "; ".join(notes) + ".", style="dim")
     rows = (f"{row.figure} {row.value} ({row.kind}: {row.source})" for row in document.provenance[:-1])
     yield Text("Figures: " + "; ".join(rows) + f"; model shape from {document.provenance[-1].source}.", style="dim")
 

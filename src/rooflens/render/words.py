@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from rooflens.core.attention import LatentAttention
+from rooflens.core.blocks import Block
+from rooflens.core.experts import Moe
 from rooflens.core.hardware import Ceiling, Hardware, Roof
+from rooflens.core.model import ModelSpec
+from rooflens.core.op import DType
 from rooflens.core.profile import Bound, PhaseProfile, Profile
-from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, Precision, TrafficModel
+from rooflens.core.recurrent import Recurrent
+from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, Precision, TrafficModel
 from rooflens.units import si
 
 _WAITS = {
@@ -21,6 +27,9 @@ _CHOICES: dict[object, str] = {
     TrafficModel.FUSED: "traffic: GEMM and attention kernels read inputs and write outputs once, the rest is fused",
     TrafficModel.WEIGHTS: "traffic: weights alone move bytes (the textbook model)",
     TrafficModel.EAGER: "traffic: every framework op reads and writes, unfused attention included",
+    LatentForm.AUTO: "latent attention is expanded in prefill and absorbed in decode",
+    LatentForm.EXPANDED: "latent attention is expanded: keys and values of every head, from all latents in each pass",
+    LatentForm.ABSORBED: "latent attention is absorbed: every head attends to the latents themselves",
     Fusion.ENGINE: "q, k and v are one GEMM, gate and up another, as serving engines run them",
     Fusion.FRAMEWORK: "every projection is a GEMM of its own, as the framework runs them",
 }
@@ -58,22 +67,36 @@ def percent(share: object) -> str:
     return "< 0.1 %" if 0 < value < 0.1 else f"{value:.1f} %"
 
 
-def convention_notes(conventions: Conventions) -> list[str]:
-    """What the counts mean, a line each: the choices, then what always holds."""
+def convention_notes(conventions: Conventions, model: ModelSpec) -> list[str]:
+    """What the counts mean, a line each: the choices that concern `model`, then what always holds."""
     choices = (conventions.attention_flops, conventions.logits, conventions.traffic, conventions.fusion)
     return [
         *(_CHOICES[choice] for choice in choices),
+        *([_CHOICES[conventions.latent]] if has_block(model, LatentAttention) else []),
+        *([_experts(conventions.distinct_experts)] if has_block(model, Moe) else []),
         "one multiply-add is 2 FLOP; peaks are dense; 1 GB is 1e9 bytes",
         "times are floors: ideal kernels one after another, no launch or framework overhead, no queue",
     ]
 
 
-def precision_line(precision: Precision) -> str:
-    """The dtypes of a run in one line."""
+def _experts(distinct: float | None) -> str:
+    if distinct is not None:
+        return f"a pass reads {distinct:,g} experts of a layer, as measured"
+    return "a pass reads the distinct experts that uniform routing is expected to reach"
+
+
+def has_block(model: ModelSpec, kind: type[Block]) -> bool:
+    """Whether a layer of `model` has a block of `kind`."""
+    return any(isinstance(block, kind) for layer in model.layers for block in layer.blocks)
+
+
+def precision_line(precision: Precision, model: ModelSpec) -> str:
+    """The dtypes of a run of `model` in one line."""
+    state = f", state {precision.state or DType.FP32}" if has_block(model, Recurrent) else ""
     return (
         f"compute {precision.compute}, weights {precision.weights}, KV cache {precision.kv}, "
         f"activations {precision.activations}, attention {precision.attention}, "
-        f"embedding and output head {precision.kept}"
+        f"embedding and output head {precision.kept}{state}"
     )
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rooflens.core.model import ModelSpec
 from rooflens.errors import ConfigError, UnknownArchitectureError
-from rooflens.sources.dense import build
-from rooflens.sources.families import FAMILIES
+from rooflens.sources.architectures import ALIASES, FAMILIES
+from rooflens.sources.build import build
 from rooflens.sources.fields import Fields
 from rooflens.sources.files import parse_json_object, read_bounded
+from rooflens.sources.mtp import mtp_layers
 from rooflens.sources.quantization import read_storage
+from rooflens.sources.quantization_file import with_quantization_file
+from rooflens.sources.refusals import NESTED, refuse
+from rooflens.sources.vision import read_tower
 
 MAX_CONFIG_BYTES = 16 * 2**20
-_NESTED = ("text_config", "llm_config", "language_config")
 _INHERITED = ("torch_dtype", "dtype", "tie_word_embeddings", "quantization_config", "auto_map")
 _WHAT = "a config.json, or a folder with one"
 
@@ -32,9 +37,14 @@ def read_config(path: Path) -> ModelSpec:
     except OSError as cause:
         raise ConfigError(f"{path} could not be read ({cause.strerror}); expected {_WHAT}") from cause
     data = read_bounded(file, MAX_CONFIG_BYTES, ConfigError, _WHAT)
-    values = parse_json_object(data, str(file), ConfigError)
+    values = with_quantization_file(parse_json_object(data, str(file), ConfigError), file)
     stem = file.stem if file.name != "config.json" else file.absolute().parent.name
-    return spec_from_config(values, name=stem, origin=str(file))
+    return spec_from_config(values, name=printable(stem), origin=printable(str(file)))
+
+
+def printable(text: str) -> str:
+    """`text` with control characters, and what is no UTF-8, replaced: names of files reach terminals and pages."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def spec_from_config(values: Mapping[str, Any], *, name: str, origin: str) -> ModelSpec:
@@ -46,14 +56,18 @@ def spec_from_config(values: Mapping[str, Any], *, name: str, origin: str) -> Mo
         ConfigError: a config that is incomplete or contradicts itself.
         UnknownArchitectureError: an architecture without a mapping to layer kinds.
     """
-    fields = language_fields(Fields(values, origin))
+    whole = Fields(values, origin)
+    refuse(whole)
+    fields = language_fields(whole)
     architecture = find_architecture(fields)
-    return build(fields, FAMILIES[architecture], read_storage(fields), name=name, architecture=architecture)
+    storage = read_storage(fields)
+    model = build(fields, FAMILIES[architecture], storage, name=name, architecture=architecture)
+    return storage.complete(replace(model, tower=read_tower(whole, model.hidden), mtp_layers=mtp_layers(fields)))
 
 
 def language_fields(fields: Fields) -> Fields:
     """The fields of the language part: those of a nested text config, and what it inherits from the top."""
-    for key in _NESTED:
+    for key in NESTED:
         nested = fields.nested(key)
         if nested:
             inherited = {k: fields.values[k] for k in (*_INHERITED, "architectures") if k in fields.values}
@@ -69,6 +83,7 @@ def find_architecture(fields: Fields) -> str:
         UnknownArchitectureError: neither is known; says which, and that remote code is never run.
     """
     model_type = fields.text("model_type", "")
+    model_type = ALIASES.get(model_type, model_type)
     if model_type in FAMILIES:
         return model_type
     classes = fields.strings("architectures") or ()
@@ -90,5 +105,10 @@ def _unknown(fields: Fields, model_type: str, classes: Any) -> str:
     if not named:
         return f"{fields.origin}: neither model_type nor architectures is given; expected a decoder such as llama"
     remote = "; its own code (auto_map) is never run" if fields.has("auto_map") else ""
-    known = ", ".join(sorted(FAMILIES))
-    return f"{fields.origin}: the architecture {named!r} has no mapping to layer kinds{remote}; known are {known}"
+    near = difflib.get_close_matches(named.lower(), FAMILIES, n=3, cutoff=0.4)
+    known = f"near it are {', '.join(near)}, of " if near else ""
+    return (
+        f"{fields.origin}: the architecture {named[:80]!r} has no mapping to layer kinds{remote}; "
+        f"known are {known}{len(FAMILIES)} architectures (docs/models.md lists them); `predict --trace` takes the "
+        "reference framework's own model"
+    )

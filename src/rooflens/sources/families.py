@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rooflens.sources.adjust import bloom, chatglm, falcon, gpt_bigcode, mpt
+from rooflens.core.blocks import Block, Norm
+from rooflens.sources.adjust import bloom, chatglm, falcon, gpt_bigcode, gpt_neo, mpt
 from rooflens.sources.family import (
     LAYER,
     LAYER_BARE,
@@ -17,7 +18,8 @@ from rooflens.sources.family import (
     Family,
 )
 from rooflens.sources.fields import Fields
-from rooflens.sources.windows import alternating, every_layer, from_layer, smollm3
+from rooflens.sources.reading import Reading
+from rooflens.sources.windows import alternating, every_layer, from_layer, local, smollm3
 
 _ATTENTION = ("attention_bias", False)
 _MLP = ("mlp_bias", False)
@@ -51,8 +53,8 @@ _LLAMA = Family(qkv_bias=_ATTENTION, out_bias=_ATTENTION, up_bias=_MLP, down_bia
 _PLAIN = Family(qkv_bias=_ATTENTION, out_bias=_ATTENTION)
 _GPT2 = replace(_learned_positions(1024), fused_qkv=True)
 _GEMMA = replace(_PLAIN, tied=True, head_dim=256)
-_GEMMA2 = replace(_GEMMA, kv_heads=4, block_norms=_GEMMA_NORMS, windows=alternating(4096, 2))
-_GEMMA3 = replace(_GEMMA2, qk_norm="head", windows=alternating(4096, 6))
+_GEMMA2 = replace(_GEMMA, kv_heads=4, block_norms=_GEMMA_NORMS, spans=alternating(4096, 2))
+_GEMMA3 = replace(_GEMMA2, qk_norm="head", spans=alternating(4096, 6))
 _GPTJ = Family(
     norm=LAYER,
     parallel=True,
@@ -63,7 +65,7 @@ _GPTJ = Family(
     head_dim_read=False,
     head_bias=True,
 )
-_QWEN3 = replace(_PLAIN, head_dim=128, kv_heads=32, qk_norm="head", windows=from_layer)
+_QWEN3 = replace(_PLAIN, head_dim=128, kv_heads=32, qk_norm="head", spans=from_layer)
 _OPT = replace(
     _learned_positions(2048, offset=2),
     qkv_bias=("enable_bias", True),
@@ -75,9 +77,22 @@ _OPT = replace(
 )
 _BLOOM = replace(_GPT2, positions=None, embedding_norm=True, adjust=bloom)
 
-FAMILIES: dict[str, Family] = {
+
+def _bitnet(reading: Reading, index: int) -> tuple[Block, ...]:
+    """BitNet: a norm before the output projection, and one before the down projection."""
+    return reading.attention(index, out_norm=True), reading.mlp(inner_norm=True)
+
+
+def _hyperclovax_norms(reading: Reading, _index: int) -> tuple[Norm, ...]:
+    """HyperCLOVA X: two norms after the blocks as well, unless `use_post_norm` is off."""
+    after = ("post_norm_1", "post_norm_2") if reading.fields.flag("use_post_norm", True) else ()
+    return reading.norms("input_norm", "post_attention_norm", *after)
+
+
+DENSE: dict[str, Family] = {
     "apertus": replace(_PLAIN, gated=False, qk_norm="head", extra_params=2),
     "arcee": replace(_LLAMA, gated=False),
+    "bitnet": replace(_PLAIN, kv_heads=5, blocks=_bitnet),
     "biogpt": replace(_learned_positions(1024, offset=2), gelu_width=False),
     "bloom": _BLOOM,
     "chatglm": Family(
@@ -98,10 +113,8 @@ FAMILIES: dict[str, Family] = {
         qk_norm="rows",
         qk_norm_if=("use_qk_norm", False),
     ),
-    "cohere2": replace(_PLAIN, norm=LAYER_UNBIASED, tied=True, parallel=True, windows=alternating(4096, 4)),
-    "cwm": Family(
-        up_bias=_MLP, down_bias=_MLP, head_dim=128, kv_heads=8, windows=alternating(8192, 4, full_first=True)
-    ),
+    "cohere2": replace(_PLAIN, norm=LAYER_UNBIASED, tied=True, parallel=True, spans=alternating(4096, 4)),
+    "cwm": Family(up_bias=_MLP, down_bias=_MLP, head_dim=128, kv_heads=8, spans=alternating(8192, 4, full_first=True)),
     "ernie4_5": Family(
         tied=True,
         qkv_bias=("use_bias", False),
@@ -112,7 +125,7 @@ FAMILIES: dict[str, Family] = {
         kv_heads=2,
     ),
     "exaone": replace(_LLAMA, kv_heads=8),
-    "exaone4": Family(block_norms=_POST_NORMS, kv_heads=32, qk_norm="head", windows=alternating(4096, 4)),
+    "exaone4": Family(block_norms=_POST_NORMS, kv_heads=32, qk_norm="head", spans=alternating(4096, 4)),
     "falcon": Family(
         norm=LAYER,
         tied=True,
@@ -137,6 +150,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "gpt2": _GPT2,
     "gpt_bigcode": replace(_GPT2, adjust=gpt_bigcode),
+    "gpt_neo": replace(_learned_positions(2048), qkv_bias=False, spans=local, adjust=gpt_neo),
     "gpt_neox": Family(
         norm=LAYER,
         qkv_bias=("attention_bias", True),
@@ -151,8 +165,10 @@ FAMILIES: dict[str, Family] = {
     ),
     "gptj": _GPTJ,
     "granite": _LLAMA,
+    "granite_swa": replace(_LLAMA, tied=True, kv_heads=4, sinks=True, spans=alternating(128, 4, full_first=True)),
     "helium": Family(qkv_bias=_ATTENTION, up_bias=_MLP, down_bias=_MLP, head_dim=128, kv_heads=20),
     "hunyuan_v1_dense": replace(_PLAIN, qk_norm="head"),
+    "hyperclovax": replace(_LLAMA, norms=_hyperclovax_norms),
     "internlm3": Family(
         qkv_bias=("qkv_bias", False),
         out_bias=("qkv_bias", False),
@@ -170,9 +186,10 @@ FAMILIES: dict[str, Family] = {
         gated=False,
     ),
     "llama": _LLAMA,
-    "ministral": Family(kv_heads=8, windows=alternating(4096, 2**14)),
-    "ministral3": Family(head_dim=128, kv_heads=8, windows=every_layer(None)),
-    "mistral": Family(kv_heads=8, windows=every_layer(4096)),
+    "mimo": Family(qkv_bias=("attention_bias", True), spans=from_layer),
+    "ministral": Family(kv_heads=8, spans=alternating(4096, 2**14)),
+    "ministral3": Family(head_dim=128, kv_heads=8, spans=every_layer(None)),
+    "mistral": Family(kv_heads=8, spans=every_layer(4096)),
     "mpt": Family(
         norm=LAYER_UNBIASED,
         tied=True,
@@ -187,7 +204,7 @@ FAMILIES: dict[str, Family] = {
     "nemotron": replace(_LLAMA, norm=LAYER, gated=False),
     "olmo": replace(_PLAIN, norm=LAYER_BARE),
     "olmo2": replace(_PLAIN, block_norms=_POST_NORMS, qk_norm="whole"),
-    "olmo3": replace(_PLAIN, block_norms=_POST_NORMS, qk_norm="whole", windows=alternating(4096, 4)),
+    "olmo3": replace(_PLAIN, block_norms=_POST_NORMS, qk_norm="whole", spans=alternating(4096, 4)),
     "opt": _OPT,
     "persimmon": Family(
         norm=LAYER,
@@ -213,8 +230,8 @@ FAMILIES: dict[str, Family] = {
         qk_norm="head",
         qk_norm_if=("qk_layernorm", False),
     ),
-    "phi3": Family(fused_qkv=True, fused_mlp=True, windows=every_layer(None)),
-    "qwen2": Family(qkv_bias=True, kv_heads=32, windows=from_layer),
+    "phi3": Family(fused_qkv=True, fused_mlp=True, spans=every_layer(None)),
+    "qwen2": Family(qkv_bias=True, kv_heads=32, spans=from_layer),
     "qwen3": _QWEN3,
     "qwen3_vl_text": _QWEN3,
     "seed_oss": Family(
@@ -225,7 +242,7 @@ FAMILIES: dict[str, Family] = {
         head_dim=128,
         kv_heads=8,
     ),
-    "smollm3": replace(_LLAMA, tied=True, kv_heads=4, windows=smollm3),
+    "smollm3": replace(_LLAMA, tied=True, kv_heads=4, spans=smollm3),
     "stablelm": Family(
         norm=LAYER,
         qkv_bias=("use_qkv_bias", False),
@@ -245,7 +262,7 @@ FAMILIES: dict[str, Family] = {
         down_bias=("use_bias", True),
         gated=False,
         kv_heads=2,
-        windows=every_layer(None),
+        spans=every_layer(None),
     ),
     "vaultgemma": replace(_GEMMA2, block_norms=("input_norm", "pre_feedforward_norm")),
 }

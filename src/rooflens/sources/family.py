@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rooflens.core.model import Norm, NormKind
+from rooflens.core.attention import EVERYTHING, Span
+from rooflens.core.blocks import Block, Linear, Norm, NormKind
 from rooflens.sources.fields import Fields
+
+if TYPE_CHECKING:
+    from rooflens.sources.reading import Reading
 
 Flag = bool | tuple[str, bool]
 """A constant, or the name of a boolean field with the value that holds where it is absent."""
 
-WindowRule = Callable[[Fields, int], tuple[int | None, ...]]
-"""Window of each layer (None: full attention) from the config and the number of layers."""
+SpanRule = Callable[[Fields, int], tuple[Span, ...]]
+"""What the attention of each layer spans, from the config and the number of layers."""
+
+BlockRule = Callable[["Reading", int], tuple[Block, ...]]
+"""The blocks of a layer, by its index."""
+
+NormRule = Callable[["Reading", int], tuple[Norm, ...]]
+"""The norms of a layer, by its index."""
 
 
 def flag(fields: Fields, value: Flag) -> bool:
@@ -40,14 +51,14 @@ LAYER_UNBIASED = NormStyle(NormKind.LAYER)
 LAYER_BARE = NormStyle(NormKind.LAYER, weight=False)
 
 
-def full(_: Fields, depth: int) -> tuple[int | None, ...]:
+def full(_: Fields, depth: int) -> tuple[Span, ...]:
     """Every layer attends to everything, whatever the config says about windows."""
-    return (None,) * depth
+    return (EVERYTHING,) * depth
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A dense decoder architecture, as the reference framework's configuration class reads it.
+    """A decoder architecture, as the reference framework's configuration class reads it.
 
     head_dim: width of a head where the field is absent (0: hidden / heads); `head_dim_read` is False where
         the architecture ignores the field.
@@ -56,11 +67,13 @@ class Family:
         `qk_norm_if` the flag that switches it on, `qk_style` its style.
     block_norms: norms of a layer; a `parallel` layer keeps the first only unless `parallel_norms` is 2.
     gelu_width: the MLP is 4 x hidden where no width is given.
+    blocks, norms: what a layer consists of where it is not attention and an MLP with `block_norms`. attends, feeds:
+        False where the architecture has no attention heads, or no width of an MLP, to read.
     """
 
     norm: NormStyle = RMS
     block_norms: tuple[str, ...] = ("input_norm", "post_attention_norm")
-    windows: WindowRule = full
+    spans: SpanRule = full
     tied: bool = False
     qkv_bias: Flag = False
     out_bias: Flag = False
@@ -82,6 +95,14 @@ class Family:
     rotary: bool = True
     embedding_norm: bool = False
     final_norm: Flag = True
-    head_bias: bool = False
+    head_bias: Flag = False
     extra_params: int = 0
     adjust: Callable[[Fields], Fields] | None = None
+    gate: str = ""
+    sinks: bool = False
+    blocks: BlockRule | None = None
+    norms: NormRule | None = None
+    attends: bool = True
+    feeds: bool = True
+    model_extra: Callable[[Reading], int] | None = None
+    inputs: Callable[[Reading], tuple[Linear, ...]] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rooflens.errors import ConfigError
@@ -11,9 +12,11 @@ LIMITS: dict[str, int] = {
     "hidden": 2**20,
     "intermediate": 2**24,
     "layers": 2**14,
+    "entries": 2**15,
     "heads": 2**16,
     "head width": 2**16,
     "vocabulary": 2**26,
+    "experts": 2**14,
     "positions": 2**32,
     "window": 2**40,
 }
@@ -26,6 +29,8 @@ class Fields:
     def __init__(self, values: Mapping[str, Any], origin: str) -> None:
         self.values = values
         self.origin = origin
+        self._lists: dict[str, Sequence[Any]] = {}
+        self._sets: dict[str, frozenset[int]] = {}
 
     def fail(self, text: str) -> ConfigError:
         """An error about this config: `text` says what was wrong and what would be right."""
@@ -34,6 +39,10 @@ class Fields:
     def has(self, *names: str) -> bool:
         """Whether any of `names` is there and not null."""
         return any(self.values.get(name) is not None for name in names)
+
+    def first(self, *names: str) -> str:
+        """The first of `names` that is there and not null; the first of them where none is."""
+        return next((name for name in names if self.has(name)), names[0])
 
     def size(self, kind: str, *names: str, default: int | None = None) -> int:
         """The positive whole number under the first of `names` that is there and not null.
@@ -48,6 +57,56 @@ class Fields:
         if default is None:
             raise self.fail(f"the field {' or '.join(names)} is missing; expected a positive whole number")
         return default
+
+    def number(self, name: str, default: int) -> int:
+        """The whole number from 0 on under `name`; null counts as absent. Raises ConfigError for anything else."""
+        value = self.values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LIMITS["intermediate"]:
+            raise self.fail(f"{name} is {show(value)}; expected a whole number from 0 to {LIMITS['intermediate']:,}")
+        return value
+
+    def ratio(self, name: str, default: float | None = None) -> float:
+        """The positive finite number under `name`, at most 2**20; null counts as absent.
+
+        Raises:
+            ConfigError: absent and no `default`; anything else.
+        """
+        value = self.values.get(name)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 2**20:
+            raise self.fail(f"{name} is {show(value)}; expected a positive number, at most {2**20:,}")
+        return float(value)
+
+    def numbers(self, name: str) -> Sequence[int]:
+        """The list of whole numbers under `name`, empty if absent or null. Raises ConfigError for anything else."""
+        return self._list(name, lambda item: isinstance(item, int), "a list of whole numbers") or ()
+
+    def members(self, name: str) -> frozenset[int]:
+        """The whole numbers of the list under `name` as a set, empty if absent. Raises ConfigError as `numbers`."""
+        if name not in self._sets:
+            self._sets[name] = frozenset(self.numbers(name))
+        return self._sets[name]
+
+    def objects(self, name: str) -> Sequence[Fields]:
+        """The list of objects under `name`, each as Fields. Raises ConfigError for anything else, or none."""
+        if name not in self._lists:
+            listed = self._list(name, lambda item: isinstance(item, dict), "a list of objects")
+            if listed is None:
+                raise self.fail(f"the field {name} is missing; expected a list of objects")
+            self._lists[name] = [Fields(item, f"{self.origin}, {name}[{i}]") for i, item in enumerate(listed)]
+        return self._lists[name]
+
+    def child(self, name: str) -> Fields:
+        """The object under `name` as Fields, empty if absent. Raises ConfigError if it is no object."""
+        return Fields(self.nested(name), f"{self.origin}, {name}")
+
+    def for_each_layer(self, name: str, entries: int, depth: int) -> None:
+        """Check that the list under `name` has one entry for each layer. Raises ConfigError, naming both."""
+        if entries != depth:
+            raise self.fail(f"{name} has {entries:,} entries, num_hidden_layers is {depth:,}; they must agree")
 
     def flag(self, name: str, default: bool) -> bool:
         """The boolean under `name`; null counts as absent. Raises ConfigError for anything else."""
@@ -69,11 +128,21 @@ class Fields:
 
     def strings(self, name: str) -> Sequence[str] | None:
         """The list of strings under `name`, or None. Raises ConfigError for anything else."""
+        return self._list(name, lambda item: isinstance(item, str), "a list of strings")
+
+    def _list(self, name: str, fits: Callable[[Any], bool], expected: str) -> Sequence[Any] | None:
+        """A list whose items all fit; checked once, since every layer asks for it again."""
+        key = f"{name}: {expected}"
+        if key in self._lists:
+            return self._lists[key]
         value = self.values.get(name)
         if value is None:
             return None
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.fail(f"{name} is {show(value)}; expected a list of strings")
+        if not isinstance(value, list) or not all(map(fits, value)):
+            raise self.fail(f"{name} is {show(value)}; expected {expected}")
+        if len(value) > LIMITS["entries"]:
+            raise self.fail(f"{name} has {len(value):,} entries; expected at most {LIMITS['entries']:,}")
+        self._lists[key] = value
         return value
 
     def is_null(self, name: str) -> bool:
@@ -104,10 +173,12 @@ def show(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother = 3, 60, 60
 _SPELLINGS: dict[object, str] = {None: "null", True: "true", False: "false"}
 
 
 def _text(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}" if abs(value) < 10**30 else f"a number of {value.bit_length()} bits"
-    return repr(value)
+    return _REPR.repr(value)

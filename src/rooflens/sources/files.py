@@ -30,6 +30,22 @@ def read_bounded(path: Path, limit: int, error: type[InputError], what: str) -> 
         raise error(f"{path} could not be read ({reason}); expected {what}") from cause
 
 
+class _TwiceError(Exception):
+    """A field that an object names twice."""
+
+
+_JSON_NAMES: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of `pairs`, refused where a field is named twice: which of the two would hold is anybody's guess."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(next(name for name in names if names.count(name) > 1))
+    return fields
+
+
 def parse_json_object(data: bytes, origin: str, error: type[InputError]) -> dict[str, Any]:
     """Return the JSON object in `data`, read from `origin`.
 
@@ -37,16 +53,19 @@ def parse_json_object(data: bytes, origin: str, error: type[InputError]) -> dict
         error: not UTF-8, not JSON (cut short, say), nested too deeply, or JSON that is not an object.
     """
     try:
-        value = json.loads(data.decode("utf-8-sig"))
+        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once)
     except UnicodeDecodeError as cause:
         raise error(f"{origin} is not UTF-8 text (byte {cause.start}); expected a JSON object") from cause
+    except _TwiceError as cause:
+        raise error(f"{origin} names the field {str(cause)[:60]!r} twice; expected each field once") from cause
     except json.JSONDecodeError as cause:
         where = f"line {cause.lineno}, column {cause.colno}"
         raise error(f"{origin} is not complete JSON ({cause.msg} at {where}); expected a JSON object") from cause
-    except (RecursionError, ValueError) as cause:
-        raise error(
-            f"{origin} holds JSON that cannot be read ({type(cause).__name__}); expected a JSON object"
-        ) from cause
+    except RecursionError as cause:
+        raise error(f"{origin} is nested too deeply to be read; expected the fields of a model") from cause
+    except ValueError as cause:
+        raise error(f"{origin} holds a number of thousands of digits; expected the fields of a model") from cause
     if not isinstance(value, dict):
-        raise error(f"{origin} holds a JSON {type(value).__name__}; expected an object with the fields of a model")
+        held = _JSON_NAMES.get(type(value), "a number")
+        raise error(f"{origin} holds {held} and no object; expected one with the fields of a model")
     return value

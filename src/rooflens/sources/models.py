@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from functools import cache
 from importlib import resources
@@ -12,13 +13,20 @@ from rooflens.core.model import ModelSpec
 from rooflens.errors import ConfigError, MissingExtraError, UnknownModelError
 from rooflens.sources.config import read_config, spec_from_config
 from rooflens.sources.files import parse_json_object
+from rooflens.sources.safetensors import with_checkpoint
 
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
+_OWNERS = (
+    "allenai bigcode databricks deepseek-ai eleutherai google huggingfacetb meta-llama microsoft minimaxai mistralai "
+    "moonshotai nvidia openai openai-community qwen thudm tinyllama xiaomimimo zai-org"
+)
+"""Who publishes the bundled models on the Hub."""
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _SEPARATORS = re.compile(r"[\s_]+")
 
 
 def load_model(name: str | Path) -> ModelSpec:
-    """Return the model that `name` stands for: a config.json, a folder with one, a bundled name, a Hub id.
+    """Return the model that `name` stands for: a config.json, a folder, a GGUF file, a bundled name, a Hub id.
 
     A path that exists wins over a bundled name, a bundled name over a Hub id.
 
@@ -26,11 +34,11 @@ def load_model(name: str | Path) -> ModelSpec:
         ConfigError: a config that is unreadable, incomplete or contradicts itself.
         UnknownArchitectureError: an architecture without a mapping to layer kinds.
         UnknownModelError: neither a path nor a bundled name; names the nearest ones.
-        MissingExtraError: a Hub id without the `hub` extra.
+        MissingExtraError: a Hub id without the `hub` extra, a GGUF file without the `gguf` extra.
     """
     text = str(name)
     if isinstance(name, Path) or _is_path(text):
-        return read_config(Path(text))
+        return _from_path(Path(text))
     key = bundled_key(text)
     if key:
         return _bundled(key)
@@ -39,20 +47,36 @@ def load_model(name: str | Path) -> ModelSpec:
     raise UnknownModelError(_unknown(text))
 
 
+def _from_path(path: Path) -> ModelSpec:
+    """A GGUF file, a config.json, or a folder with one and perhaps with the headers of its weights."""
+    kind = path.suffix.lower()
+    if kind == ".gguf":
+        from rooflens.sources.gguf import read_gguf
+
+        return read_gguf(path)
+    if kind in _PICKLES and not os.path.isdir(path):
+        raise ConfigError(f"{path} holds pickled weights, which are never opened; expected the folder of a config.json")
+    if kind == ".safetensors":
+        raise ConfigError(f"{path} holds weights without a model's shape; expected the folder of its config.json")
+    model = read_config(path)
+    return with_checkpoint(model, path) if os.path.isdir(path) else model
+
+
 def bundled_names() -> tuple[str, ...]:
     """Names of the bundled models, sorted."""
     return tuple(sorted(f.name.removesuffix(".json") for f in _folder().iterdir() if f.name.endswith(".json")))
 
 
 def bundled_key(text: str) -> str | None:
-    """The bundled name that `text` spells, or None; case, spaces, underscores and a Hub id's owner do not count."""
+    """The bundled name that `text` spells, or None; case, spaces, underscores and the publisher's name do not count."""
     word = _SEPARATORS.sub("-", text.strip().lower())
     names = bundled_names()
     if word in names:
         return word
-    short = (
-        word.rpartition("/")[2].removeprefix("meta-").removesuffix("-hf").removesuffix("-it").removesuffix("-instruct")
-    )
+    owner, _, short = word.rpartition("/")
+    if owner and f" {owner} " not in f" {_OWNERS} ":
+        return None
+    short = short.removeprefix("meta-").removesuffix("-hf").removesuffix("-it").removesuffix("-instruct")
     return short if short in names else None
 
 

@@ -2,39 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
+from rooflens.core.blocks import Block, Linear
+from rooflens.core.model import Layer, ModelSpec
 from rooflens.core.op import DType
 from rooflens.errors import UnitError
-from rooflens.sources.fields import Fields, show
+from rooflens.sources.fields import Fields
+from rooflens.sources.quantization_methods import read_scheme, with_expert_dtype
+from rooflens.sources.quantization_names import HEAD_NAMES, linears_of, module_names
+from rooflens.sources.quantization_scheme import Scheme
 
 _DTYPE_FIELDS = ("torch_dtype", "dtype")
+
+Chooser = Callable[[Layer, Block, Linear, int], DType | None]
+"""The dtype of a projection of layer number `index`; None where nothing says otherwise than the model's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Dtypes of a checkpoint: of its linear layers, and of what quantisation leaves alone."""
+    """Dtypes of a checkpoint: of its linear layers, and of what quantisation leaves alone.
+
+    chooser: gives the dtype of single projections. outside, arithmetic, kv: `storage`, `arithmetic` and `kv_dtype` of
+    the ModelSpec.
+    """
 
     weights: DType
     kept: DType
     stated: bool
     weight_only: bool = False
     notes: tuple[str, ...] = ()
+    chooser: Chooser | None = None
+    outside: tuple[tuple[str, DType], ...] = ()
+    arithmetic: tuple[tuple[DType, DType], ...] = ()
+    kv: DType | None = None
+
+    def apply(self, layer: Layer, index: int) -> Layer:
+        """`layer` number `index` with what it stores otherwise than the model's linear layers."""
+        if self.chooser is None:
+            return layer
+        found: dict[str, DType] = {}
+        for block, linear, _ in linears_of(layer):
+            dtype = self.chooser(layer, block, linear, index)
+            if dtype is not None and (dtype is not self.weights or linear.precise):
+                found[linear.name] = dtype
+        return replace(layer, storage=tuple(found.items()))
+
+    def complete(self, model: ModelSpec) -> ModelSpec:
+        """`model` with what lies outside its layers; a tied head is the token table."""
+        outside = tuple(entry for entry in self.outside if not (model.tied and entry[0] == "lm_head"))
+        return replace(model, storage=outside, arithmetic=self.arithmetic, kv_dtype=self.kv)
 
 
 def read_storage(fields: Fields) -> Storage:
     """Return how the checkpoint stores its weights; bf16 where the config names no dtype (and that is noted).
 
     Raises:
-        ConfigError: a dtype or a quantisation method that is not known.
+        ConfigError: a dtype or a quantisation method that is not known, or fields of it that contradict each other.
     """
     kept, stated = _stored_dtype(fields)
-    notes = () if stated else ("the config names no dtype: it counts as bf16 unless an option says otherwise",)
+    notes = () if stated else ("the config names no dtype: bf16 is taken",)
     quantization = fields.nested("quantization_config")
     if not quantization:
         return Storage(kept, kept, stated, notes=notes)
-    weights, weight_only = _method(Fields(quantization, f"{fields.origin}, quantization_config"))
-    return Storage(weights, kept, stated, weight_only, notes)
+    scheme = with_expert_dtype(read_scheme(Fields(quantization, f"{fields.origin}, quantization_config")), fields)
+    return _quantised(scheme, Storage(kept, kept, stated, notes=notes + scheme.notes, kv=scheme.kv))
+
+
+def _quantised(scheme: Scheme, plain: Storage) -> Storage:
+    """`plain` with the formats of `scheme`."""
+    main, kept = scheme.main, plain.kept
+    if main is None:
+        return plain
+
+    def choose(layer: Layer, block: Block, linear: Linear, index: int) -> DType | None:
+        if linear.precise:
+            return None
+        form = scheme.format_of(module_names(layer, block, linear, index))
+        return form.dtype if form else kept
+
+    head = scheme.format_of(HEAD_NAMES) if scheme.head else None
+    return replace(
+        plain,
+        weights=main.dtype,
+        weight_only=main.compute is None,
+        chooser=choose,
+        outside=(("lm_head", head.dtype),) if head else (),
+        arithmetic=tuple((stored, used or kept) for stored, used in scheme.arithmetic),
+    )
 
 
 def _stored_dtype(fields: Fields) -> tuple[DType, bool]:
@@ -50,25 +106,3 @@ def _parse(fields: Fields, name: str) -> DType:
         return DType.parse(text)
     except UnitError as cause:
         raise fields.fail(f"{name}: {cause}") from cause
-
-
-def _method(fields: Fields) -> tuple[DType, bool]:
-    """The weights' dtype and whether they are widened to 16 bit before they are multiplied."""
-    method = fields.text("quant_method", fields.text("quant_algo", "")).lower()
-    algorithm = fields.text("quant_algo", "").lower()
-    if method == "modelopt":
-        method = algorithm or "fp8"
-    if method in ("fp8", "fbgemm_fp8"):
-        return DType.FP8, False
-    if method in ("mxfp4", "nvfp4"):
-        return DType(method), False
-    if method in ("awq", "gptq"):
-        return {4: DType.INT4, 8: DType.INT8}[_bits(fields)], True
-    raise fields.fail(f"the method {show(method)} is not known; known are awq, fp8, gptq, modelopt, mxfp4 and nvfp4")
-
-
-def _bits(fields: Fields) -> int:
-    bits = fields.size("heads", "bits", "w_bit", default=4)
-    if bits not in (4, 8):
-        raise fields.fail(f"bits is {bits}; expected 4 or 8")
-    return bits

@@ -14,7 +14,8 @@ from rooflens.core.op import Provenance
 from rooflens.errors import HardwareError, UnitError
 from rooflens.sources.files import read_bounded
 
-LARGEST_FILE_BYTES = 1_000_000
+LARGEST_FILE_BYTES = 65_536
+LONGEST_LINE = 2_000
 """A file above this is not an accelerator file; the bundled ones take about 2 kB."""
 
 KINDS = ("data sheet", "driver", "measured", "calibrated", "derived", "third party", "user")
@@ -129,6 +130,9 @@ def read_toml(path: str) -> dict[str, Any]:
     else:
         import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
     content = read_bounded(Path(path), LARGEST_FILE_BYTES, HardwareError, "an accelerator file (TOML)")
+    longest = max(map(len, content.splitlines()), default=0)
+    if longest > LONGEST_LINE:
+        raise HardwareError(f"{path} has a line of {longest:,} bytes; expected lines of at most {LONGEST_LINE:,}")
     try:
         table: dict[str, Any] = tomllib.loads(content.decode("utf-8-sig"))
         return table

@@ -1,0 +1,48 @@
+"""Fields that contradict the number of layers: lists of another length, or that name layers beyond the last."""
+
+from __future__ import annotations
+
+from rooflens.core.experts import Moe
+from rooflens.core.model import Layer
+from rooflens.sources.fields import Fields, show
+
+_ONE_A_LAYER = ("layer_types", "mlp_layer_types", "indexer_types", "block_configs", "hybrid_layer_pattern",
+                "moe_layer_freq", "compress_ratios", "attn_type_list",
+                "sparse_attention_freq")  # fmt: skip
+"""Lists with one entry for each layer, where they are lists; heads for multi-token prediction may follow."""
+_CHOICES = ("mlp_only_layers", "moe_layers", "attn_layer_indices", "full_attn_idxs", "cross_attention_layers")
+"""Lists of the layers that are something, counted from 0."""
+
+
+def check_layers(fields: Fields, depth: int) -> None:
+    """Check lists about layers against the number of layers.
+
+    Raises:
+        ConfigError: a list of another length (`num_nextn_predict_layers` more are no fault), or one that names a
+            layer beyond the last; names both fields.
+    """
+    extra = fields.number("num_nextn_predict_layers", 0)
+    for name in _ONE_A_LAYER:
+        listed = fields.values.get(name)
+        if isinstance(listed, list) and not depth <= len(listed) <= depth + extra:
+            fields.for_each_layer(name, len(listed), depth)
+    for name in _CHOICES:
+        beyond = [i for i in fields.numbers(name) if not 0 <= i < depth]
+        if beyond:
+            raise fields.fail(
+                f"{name} names layer {show(beyond[0])}, num_hidden_layers is {depth:,}; expected 0 to {depth - 1:,}"
+            )
+
+
+def check_widths(fields: Fields, layers: tuple[Layer, ...]) -> None:
+    """Check that every projection has a width: those that follow from a division may come to nothing.
+
+    Raises:
+        ConfigError: a projection from or to a width of 0; names it.
+    """
+    for block in (block for layer in layers for block in layer.blocks):
+        for linear in block.linears + (block.expert_linears if isinstance(block, Moe) else ()):
+            if linear.d_in < 1 or linear.d_out < 1:
+                raise fields.fail(
+                    f"{linear.name} comes to {linear.d_in:,} x {linear.d_out:,} values; expected at least 1 x 1"
+                )
