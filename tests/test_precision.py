@@ -8,8 +8,8 @@ import pytest
 
 from rooflens.core.hardware import Ceiling
 from rooflens.core.op import DType
-from rooflens.errors import InputError, UnknownPeakError
-from rooflens.precision import PRESETS, Dtypes, preset, settle, storage
+from rooflens.errors import InputError, UnitError, UnknownPeakError
+from rooflens.precision import PRESETS, Dtypes, preset, requested, settle, storage
 from tests.conftest import SOURCE, part, tiny_model
 
 BF16, FP16, FP32, FP8 = DType.BF16, DType.FP16, DType.FP32, DType.FP8
@@ -83,6 +83,30 @@ def test_what_a_narrow_request_leaves_in_16_bit_falls_back_and_says_so() -> None
 def test_wide_weights_are_storage_alone() -> None:
     settled, _ = settle(tiny_model(), part(), Dtypes(weights=FP32))
     assert (settled.compute, settled.activations, settled.weights, settled.kept) == (BF16, BF16, FP32, FP32)
+
+
+def test_the_fastest_peak_stands_in_where_no_wide_one_is_published() -> None:
+    """A time from a peak that products cannot reach is too short: a floor still, and a warning."""
+    settled, found = settle(tiny_model(), part(matrix={DType.FP4: Ceiling(1e15, SOURCE)}, vector={}), Dtypes())
+    assert (settled.compute, settled.activations) == (DType.FP4, BF16)
+    assert (found[0].level, "too short" in found[0].text) == ("warning", True)
+
+
+def test_64_bit_falls_to_the_nearest() -> None:
+    model = replace(tiny_model(), weights_dtype=DType.FP64, kept_dtype=DType.FP64)
+    assert settle(model, part(), Dtypes())[0].compute is FP32
+
+
+def test_dtypes_take_spellings() -> None:
+    assert Dtypes(dtype="bfloat16", kv="e4m3") == Dtypes(BF16, None, FP8)  # type: ignore[arg-type]
+    with pytest.raises(UnitError):
+        Dtypes(dtype="bf17")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("asked", [5, ("fp8",), {"dtype": "fp8"}])
+def test_what_is_no_precision(asked: object) -> None:
+    with pytest.raises(InputError, match="expected the name of a preset, or Dtypes"):
+        requested(asked)
 
 
 def test_a_part_without_any_peak_is_refused() -> None:

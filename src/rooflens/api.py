@@ -16,13 +16,13 @@ from rooflens.core.scenario import Conventions
 from rooflens.count import forward
 from rooflens.errors import InputError
 from rooflens.findings import findings
-from rooflens.precision import Dtypes, preset, settle
+from rooflens.precision import Dtypes, requested, settle
 from rooflens.roofline import place_phase
 from rooflens.sources.config import spec_from_config
 from rooflens.sources.hardware import load_hardware
 from rooflens.sources.models import load_model
 from rooflens.sources.values import config_values
-from rooflens.workload import check_experts, check_images, scenario
+from rooflens.workload import check_experts, check_images, checked_conventions, scenario
 
 
 def predict(
@@ -57,13 +57,13 @@ def predict(
     Source: Williams, Waterman, Patterson, CACM 52(4), 2009, for the roofline; each count names its own.
     """
     hardware = gpu if isinstance(gpu, Hardware) else load_hardware(gpu)
-    dtypes = preset(precision, Dtypes()) if isinstance(precision, str) else precision or Dtypes()
+    dtypes = requested(precision)
     if trace:
         sizes = {"batch": batch, "prompt": prompt, "output": output, "context": context}
-        return _predict_traced(model, hardware, sizes, dtypes, conventions or Conventions())
+        return _predict_traced(model, hardware, sizes, dtypes, checked_conventions(conventions))
     spec = model if isinstance(model, ModelSpec) else load_model(model)
     settled, notes = settle(spec, hardware, dtypes)
-    counted = conventions or Conventions()
+    counted = checked_conventions(conventions)
     sizes = {"batch": batch, "prompt": prompt, "output": output, "context": context, "image_tokens": image_tokens}
     work = scenario(**sizes, precision=settled, conventions=counted)
     check_images(spec, work)

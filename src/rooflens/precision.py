@@ -10,7 +10,7 @@ from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.core.profile import Finding
 from rooflens.core.scenario import Precision
-from rooflens.errors import InputError, UnknownPeakError
+from rooflens.errors import InputError
 
 _NOTHING: tuple[Finding, ...] = ()
 _FALLBACKS = (DType.BF16, DType.FP16, DType.FP32)
@@ -28,6 +28,13 @@ class Dtypes:
     weights: DType | None = None
     kv: DType | None = None
     state: DType | None = None
+
+    def __post_init__(self) -> None:
+        """Take the spellings of dtypes as well. Raises UnitError for one that is not known."""
+        for name in ("dtype", "weights", "kv", "state"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, DType.parse(str(given)))
 
 
 PRESETS: dict[str, Dtypes] = {
@@ -57,6 +64,19 @@ def preset(name: str, request: Dtypes) -> Dtypes:
     return Dtypes(
         request.dtype or base.dtype, request.weights or base.weights, request.kv or base.kv, request.state or base.state
     )
+
+
+def requested(precision: object) -> Dtypes:
+    """What `precision` asks for: the name of a preset, dtypes one by one, or None for the checkpoint's own.
+
+    Raises:
+        InputError: something else, or a preset that is not known.
+    """
+    if isinstance(precision, str):
+        return preset(precision, Dtypes())
+    if precision is None or isinstance(precision, Dtypes):
+        return precision or Dtypes()
+    raise InputError(f"precision is {precision!r}; expected the name of a preset, or Dtypes")
 
 
 def settle(model: ModelSpec, hardware: Hardware, request: Dtypes) -> tuple[Precision, tuple[Finding, ...]]:
@@ -150,14 +170,21 @@ def stored_as(dtype: DType) -> DType:
 
 
 def _supported(dtype: DType, hardware: Hardware) -> tuple[DType, tuple[Finding, ...]]:
-    """Arithmetic for a 16- or 32-bit dtype: its own, or the first of bf16, fp16 and fp32 that the part has."""
+    """Arithmetic for a wide dtype: its own, the nearest of bf16, fp16 and fp32 that the part has, or its fastest."""
     if hardware.peak(dtype):
         return dtype, ()
-    for other in _FALLBACKS:
+    for other in sorted(_FALLBACKS, key=lambda other: abs(other.bits - dtype.bits)):
         if hardware.peak(other):
             return other, (_replaced(dtype, other, hardware),)
-    hardware.roof(dtype)
-    raise UnknownPeakError(f"{hardware.name} has no published peak in 16 or 32 bit")
+    known = [(ceiling.value, other) for other in hardware.dtypes() if (ceiling := hardware.peak(other))]
+    if not known:
+        hardware.roof(dtype)
+    other = max(known)[1]
+    text = (
+        f"{hardware.name} has no published peak in 16 or 32 bit: products count at its {other} peak, which they cannot "
+        "reach, so that compute times are too short"
+    )
+    return other, (Finding("warning", "compute_dtype", text),)
 
 
 def _native(model: ModelSpec, wide: DType, hardware: Hardware) -> tuple[DType, tuple[Finding, ...]]:

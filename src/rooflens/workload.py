@@ -57,6 +57,13 @@ def check_contexts(contexts: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(_checked("context", context, 0)) for context in contexts)
 
 
+def checked_conventions(conventions: object) -> Conventions:
+    """`conventions`, or the default ones for None. Raises InputError for something else."""
+    if conventions is None or isinstance(conventions, Conventions):
+        return conventions or Conventions()
+    raise InputError(f"conventions is {conventions!r}; expected Conventions")
+
+
 def check_experts(model: ModelSpec, measured: float | None) -> None:
     """Refuse a measured number of distinct experts that a layer of `model` cannot have.
 

@@ -172,6 +172,12 @@ def test_quantised_checkpoints(quantization: dict[str, Any], weights: DType, wei
     assert (model.weights_dtype, model.weight_only, model.kept_dtype) == (weights, weight_only, DType.BF16)
 
 
+def test_a_narrow_dtype_is_one_of_weights() -> None:
+    narrow = read(torch_dtype="float8_e4m3fn")
+    assert (narrow.weights_dtype, narrow.kept_dtype) == (DType.FP8, DType.BF16)
+    assert not read(torch_dtype="auto").dtype_stated
+
+
 def test_class_name_stands_in_for_a_missing_model_type() -> None:
     assert read(model_type="absent", architectures=["LlamaForCausalLM"]).architecture == "llama"
 
@@ -202,6 +208,9 @@ def test_remote_code_is_never_run_and_unknown_architectures_are_refused_by_name(
         ({"tie_word_embeddings": "yes"}, "tie_word_embeddings is 'yes'; expected true or false"),
         ({"torch_dtype": "bfloat17"}, "torch_dtype: dtype 'bfloat17' is not known"),
         ({"torch_dtype": 5}, "torch_dtype is 5; expected a string"),
+        ({"dtype": "float16"}, "torch_dtype bf16 and dtype fp16 contradict each other"),
+        ({"num_local_experts": 8}, "num_local_experts is 8, but gemma2 has no such layers"),
+        ({"kv_lora_rank": 64}, "kv_lora_rank is 64, but gemma2 has no such layers"),
         ({"quantization_config": {"quant_method": "magic"}}, "the method 'magic' is not known"),
         ({"quantization_config": 3}, "quantization_config is 3; expected an object"),
         ({"layer_types": "full"}, "layer_types is 'full'; expected a list of strings"),

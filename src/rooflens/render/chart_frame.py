@@ -158,7 +158,7 @@ class Frame:
         return self._take(least)
 
     def _take(self, spot: Spot) -> Spot:
-        self.texts.extend(Box(x0 - 6, y0 - 2, x1 + 6, y1 + 2) for x0, y0, x1, y1 in spot.boxes)
+        self.texts.extend(Box(x0 - 4, y0 - 2, x1 + 4, y1 + 2) for x0, y0, x1, y1 in spot.boxes)
         if spot.leader:
             self.lines.append(spot.leader)
             self.strain += math.dist(spot.leader[:2], spot.leader[2:])
@@ -178,8 +178,9 @@ class Frame:
         return not any(leader.inside(text) for text in self.texts) and not any(map(leader.follows, self.lines))
 
     def _covered(self, spot: Spot) -> float:
-        """Square pixels of marks and texts under a text, and of texts under its leader; a line is a band of three."""
-        area = sum(box.overlap(other) for box in spot.boxes for taken in (self.marks, self.texts) for other in taken)
+        """Square pixels of marks and, ten times worse, texts under a text and its leader; a line is a band of three."""
+        area = sum(box.overlap(mark) for box in spot.boxes for mark in self.marks)
+        area += sum(10 * box.overlap(text) for box in spot.boxes for text in self.texts)
         area += sum(3 * line.inside(box) for box in spot.boxes for line in self.lines)
         return area + sum(3 * spot.leader.inside(text) for text in self.texts if spot.leader)
 

@@ -12,6 +12,8 @@ from rooflens.core.model import ModelSpec
 from rooflens.errors import ConfigError, UnknownArchitectureError
 from rooflens.sources.architectures import ALIASES, FAMILIES
 from rooflens.sources.build import build
+from rooflens.sources.contradictions import check_dense
+from rooflens.sources.families import DENSE
 from rooflens.sources.fields import Fields
 from rooflens.sources.files import parse_json_object, read_bounded
 from rooflens.sources.mtp import mtp_layers
@@ -60,6 +62,8 @@ def spec_from_config(values: Mapping[str, Any], *, name: str, origin: str) -> Mo
     refuse(whole)
     fields = language_fields(whole)
     architecture = find_architecture(fields)
+    if architecture in DENSE:
+        check_dense(fields, architecture)
     storage = read_storage(fields)
     model = build(fields, FAMILIES[architecture], storage, name=name, architecture=architecture)
     return storage.complete(replace(model, tower=read_tower(whole, model.hidden), mtp_layers=mtp_layers(fields)))

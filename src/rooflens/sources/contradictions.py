@@ -34,6 +34,24 @@ def check_layers(fields: Fields, depth: int) -> None:
             )
 
 
+_FOREIGN = {"num_local_experts": 1, "n_routed_experts": 1, "num_experts": 1, "kv_lora_rank": 0}
+"""Fields of experts and latent attention, with the largest value that means none of them."""
+
+
+def check_dense(fields: Fields, architecture: str) -> None:
+    """Check that the config of a dense architecture names neither experts nor a latent: it would be counted wrong.
+
+    Raises:
+        ConfigError: it does; names the field and the architecture.
+    """
+    for name, none in _FOREIGN.items():
+        value = fields.values.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > none:
+            raise fields.fail(
+                f"{name} is {show(value)}, but {architecture} has no such layers; expected another model_type"
+            )
+
+
 def check_widths(fields: Fields, layers: tuple[Layer, ...]) -> None:
     """Check that every projection has a width: those that follow from a division may come to nothing.
 

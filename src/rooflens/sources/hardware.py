@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from rooflens.core.hardware import Hardware
-from rooflens.errors import UnknownHardwareError
+from rooflens.errors import HardwareError, UnknownHardwareError
 from rooflens.sources.hardware_file import read_hardware
 from rooflens.sources.toml_table import read_toml
 
@@ -51,6 +51,8 @@ def load_hardware(name_or_path: str | os.PathLike[str]) -> Hardware:
         HardwareError: the file is unreadable or incomplete.
         UnknownHardwareError: the name is not known (the nearest are named) or stands for several parts (all are).
     """
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise HardwareError(f"an accelerator is {name_or_path!r}; expected a name, a TOML file, or Hardware")
     text = os.fspath(name_or_path)
     if text.endswith(".toml") or "/" in text or os.sep in text:
         return read_hardware(text)

@@ -61,11 +61,12 @@ def read_storage(fields: Fields) -> Storage:
     Raises:
         ConfigError: a dtype or a quantisation method that is not known, or fields of it that contradict each other.
     """
-    kept, stated = _stored_dtype(fields)
-    notes = () if stated else ("the config names no dtype: bf16 is taken",)
+    own, stated = _stored_dtype(fields)
+    kept = own if own.bits >= 16 else DType.BF16
+    notes = () if stated else ("the config names no dtype: it counts as bf16 unless an option says otherwise",)
     quantization = fields.nested("quantization_config")
     if not quantization:
-        return Storage(kept, kept, stated, notes=notes)
+        return Storage(own, kept, stated, notes=notes)
     scheme = with_expert_dtype(read_scheme(Fields(quantization, f"{fields.origin}, quantization_config")), fields)
     return _quantised(scheme, Storage(kept, kept, stated, notes=notes + scheme.notes, kv=scheme.kv))
 
@@ -94,10 +95,12 @@ def _quantised(scheme: Scheme, plain: Storage) -> Storage:
 
 
 def _stored_dtype(fields: Fields) -> tuple[DType, bool]:
-    for name in _DTYPE_FIELDS:
-        if fields.has(name):
-            return _parse(fields, name), True
-    return DType.BF16, False
+    """The dtype that the config names, and whether it does; "auto" names none."""
+    named = {name: _parse(fields, name) for name in _DTYPE_FIELDS if fields.text(name, "auto") != "auto"}
+    if len(set(named.values())) > 1:
+        told = " and ".join(f"{name} {dtype}" for name, dtype in named.items())
+        raise fields.fail(f"{told} contradict each other; expected one dtype")
+    return next(iter(named.values()), DType.BF16), bool(named)
 
 
 def _parse(fields: Fields, name: str) -> DType:
