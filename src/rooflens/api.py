@@ -67,7 +67,7 @@ def predict(
     sizes = {"batch": batch, "prompt": prompt, "output": output, "context": context, "image_tokens": image_tokens}
     work = scenario(**sizes, precision=settled, conventions=counted)
     check_images(spec, work)
-    check_experts(spec, counted.distinct_experts)
+    check_experts(spec, counted.distinct_experts, work.batch)
     phases = tuple(
         place_phase(phase, forward(spec, phase, settled, counted), hardware, settled.compute) for phase in work.phases
     )

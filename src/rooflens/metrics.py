@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rooflens.core.arrays import Count
+from rooflens.core.arrays import Count, is_array
 from rooflens.core.profile import PhaseProfile, Profile
 from rooflens.core.scenario import PhaseKind
 from rooflens.count import kv_cache_bytes, state_bytes, weight_bytes
@@ -70,6 +70,8 @@ def profile_metrics(profile: Profile) -> Metrics:
     cache = scenario.batch * kv_cache_bytes(profile.model, held, precision.kv, image_tokens=images)
     states = scenario.batch * state_bytes(profile.model, precision.state, precision.activations)
     weights = weight_bytes(profile.model, precision.weights, precision.kept)
+    if profile.model.tower is not None and (is_array(images) or images):
+        weights += int(precision.kept.bytes_of(profile.model.tower.params))
     return Metrics(
         ttft_s=prefill.floor_s,
         tpot_s=tpot,

@@ -64,7 +64,7 @@ def checked_conventions(conventions: object) -> Conventions:
     raise InputError(f"conventions is {conventions!r}; expected Conventions")
 
 
-def check_experts(model: ModelSpec, measured: float | None) -> None:
+def check_experts(model: ModelSpec, measured: float | None, batch: Count) -> None:
     """Refuse a measured number of distinct experts that a layer of `model` cannot have.
 
     Raises:
@@ -76,10 +76,11 @@ def check_experts(model: ModelSpec, measured: float | None) -> None:
     if not found:
         raise InputError(f"{model.name} has no experts; leave out the number of distinct ones")
     for moe in found:
-        if not moe.top_k <= measured <= moe.experts:
+        most = moe.experts if is_array(batch) else min(moe.experts, moe.top_k * int(batch))
+        if not moe.top_k <= measured <= most:
             raise InputError(
-                f"{measured:g} distinct experts do not fit {model.name}, where a token takes {moe.top_k} of "
-                f"{moe.experts}; expected a number between them"
+                f"{measured:g} distinct experts do not fit a step of {model.name}, where each of the sequences takes "
+                f"{moe.top_k} of {moe.experts}; expected {moe.top_k} to {most}"
             )
 
 

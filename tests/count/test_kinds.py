@@ -83,6 +83,12 @@ def test_a_measured_count_of_experts_wins() -> None:
     assert found["experts_down_proj"].traffic.weights == 7 * 12 * 2
 
 
+def test_a_measured_count_of_experts_is_of_a_decode_step() -> None:
+    """64 tokens of a prefill touch all 8 experts but for 8 (1 - 2/8)^64 = 8e-8, whatever a decode step reads."""
+    found = ops(model_of(MOE), prefill(64), Conventions(distinct_experts=3))
+    assert found["experts_down_proj"].traffic.weights == pytest.approx(8 * 12 * 2)
+
+
 def test_moe_parameters() -> None:
     """Router 32, 8 experts of 36, shared 60, gate 4; table and head 40 each, norms 4 + 4. 6 experts are idle."""
     model = model_of(MOE)

@@ -252,6 +252,15 @@ def test_contradictions_are_named(changed: dict[str, Any], text: str) -> None:
         ("kimi_linear", {"linear_attn_config": {"full_attn_layers": [2], "kda_layers": [1]}}, "name 2 layers"),
         ("step3p7", {"num_sliding_attention_heads": 7}, "7 heads of sliding layers cannot share num_key_value_heads 2"),
         ("step3p7", {"moe_layers_enum": "1,x"}, "moe_layers_enum is '1,x'; expected numbers"),
+        ("deepseek_v3", {"n_group": 3}, "8 experts cannot be in n_group 3; expected a divisor"),
+        ("deepseek_v3", {"topk_group": 3}, "topk_group 3 is more than n_group 2; expected at most as many"),
+        ("deepseek_v3", {"num_experts_per_tok": 5}, "5 experts for each token are more than topk_group 1 of n_group 2"),
+        ("deepseek_v3", {"first_k_dense_replace": 9}, "first_k_dense_replace is 9, num_hidden_layers is 3"),
+        ("bamba", {"mamba_n_groups": 5}, "12 state-space heads cannot share n_groups 5; expected a divisor"),
+        ("mixtral", {"num_experts": 8}, "num_experts is 8, num_local_experts is 6; they mean the same"),
+        ("mixtral", {"moe_topk": 1}, "num_experts_per_tok is 2, moe_topk is 1; they mean the same"),
+        ("mixtral", {"n_layer": 9}, "n_layer is 9; they mean the same"),
+        ("mixtral", {"n_embd": 9}, "n_embd is 9; they mean the same"),
     ],
 )  # fmt: skip
 def test_fields_that_contradict_each_other_are_named(name: str, changed: dict[str, Any], text: str) -> None:

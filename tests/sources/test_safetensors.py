@@ -79,6 +79,20 @@ def test_one_file(tmp_path: Path) -> None:
     assert text in model.notes
 
 
+def test_the_headers_give_the_dtype_of_each_weight(tmp_path: Path) -> None:
+    """bf16, but for a down projection (128 weights) and the head (80) in fp32: 2 bytes more for each of them."""
+    folder, wide = model_folder(tmp_path), ("model.layers.0.mlp.down_proj.weight", "lm_head.weight")
+    narrow = entries({name: shape for name, shape in SHAPES.items() if name not in wide})
+    at = max(entry["data_offsets"][1] for entry in narrow.values())
+    header = dict(narrow)
+    for name, entry in entries({name: SHAPES[name] for name in wide}, "F32", 4).items():
+        header[name] = entry | {"data_offsets": [at + end for end in entry["data_offsets"]]}
+    write(folder / "model.safetensors", header)
+    model = load_model(folder)
+    assert model.checkpoint_bytes == BYTES + 2 * (128 + 80)
+    assert weight_bytes(model, model.weights_dtype, model.kept_dtype) == BYTES + 2 * (128 + 80)
+
+
 def test_many_shards(tmp_path: Path) -> None:
     """An index names the files; a file that it does not name is not counted; a missing one leaves its total."""
     folder, names = model_folder(tmp_path), list(SHAPES)

@@ -70,7 +70,7 @@ _CHOICES: dict[str, type[Enum]] = {
 class Conventions:
     """How things are counted; printed with every result.
 
-    latent: auto is expanded in prefill and absorbed in decode. distinct_experts: experts of a layer that a pass
+    latent: auto is expanded in prefill and absorbed in decode. distinct_experts: experts of a layer that a decode step
     reads, a measured count in place of the expectation under uniform routing.
     """
 

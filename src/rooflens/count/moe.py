@@ -32,7 +32,7 @@ def expert_gemm(name: str, layer: Moe, parts: tuple[Linear, ...], setting: Setti
     """
     rows = setting.tokens * layer.top_k
     d_in, d_out = parts[0].d_in, sum(part.d_out for part in parts)
-    measured = setting.conventions.distinct_experts
+    measured = setting.measured_experts
     touched = distinct_experts(layer.experts, layer.top_k, setting.tokens) if measured is None else measured
     biased = sum(part.d_out for part in parts if part.bias)
     model_flops = rows * (2 * d_in * d_out)

@@ -63,6 +63,11 @@ class Setting:
             return self.precision.attention if compute.bits < 16 else compute
         return dict(self.precision.arithmetic).get(stored, compute)
 
+    @property
+    def measured_experts(self) -> float | None:
+        """Distinct experts of a layer that a decode step was measured to read; a prefill takes the expectation."""
+        return self.conventions.distinct_experts if self.phase.kind is PhaseKind.DECODE else None
+
     def charged(self, traffic: Traffic) -> Traffic:
         """`traffic` as the traffic model charges it: the textbook one keeps the weights alone."""
         if self.conventions.traffic is TrafficModel.WEIGHTS:

@@ -188,7 +188,8 @@ class ModelDocument(msgspec.Struct, frozen=True):
     """What `model --json` writes.
 
     kv_bytes_per_token is the growth beyond every window; kv_bytes_per_token_all_layers what an engine reserves
-    that pages every layer alike. kv_bytes maps each context to the bytes of one sequence. state_bytes are of one
+    that pages every layer alike. kv_bytes maps each context to the bytes of one sequence, kv_reserved_bytes to
+    what an engine reserves for it that pages windowed layers like the others. state_bytes are of one
     sequence, whatever its context.
     """
 
@@ -209,6 +210,7 @@ class ModelDocument(msgspec.Struct, frozen=True):
     kv_bytes_per_token: int
     kv_bytes_per_token_all_layers: int
     kv_bytes: dict[str, int]
+    kv_reserved_bytes: dict[str, int]
     state_bytes: int
     max_context: int | None
     layers: list[LayerDocument]

@@ -99,6 +99,7 @@ def model_document(
         kv_dtype=str(kv),
         kv_bytes_per_token=kv_bytes_per_token(model, kv, windowed=False),
         kv_bytes_per_token_all_layers=kv_bytes_per_token(model, kv, windowed=True),
+        kv_reserved_bytes={str(c): c * kv_bytes_per_token(model, kv, windowed=True) for c in contexts},
         kv_bytes={str(context): int(kv_cache_bytes(model, context, kv)) for context in contexts},
         state_bytes=state_bytes(model, state, kept),
         max_context=model.max_context,

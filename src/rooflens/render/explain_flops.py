@@ -83,7 +83,7 @@ def _experts(view: View, shape: ExpertShape, moe: Moe) -> Iterator[Formula]:
 
 def distinct(view: View, shape: ExpertShape, moe: Moe) -> Formula:
     """How many experts a pass reads: expected under uniform routing, or measured."""
-    measured = view.conventions.distinct_experts
+    measured = view.setting.measured_experts
     if measured is not None:
         return Formula("experts read", "measured", fraction(measured), measured, f"of {moe.experts:,} experts")
     share = f"{number(moe.top_k)} / {number(moe.experts)}"

@@ -49,6 +49,8 @@ def _rows(document: ModelDocument) -> Iterator[tuple[str, str]]:
         yield "  reserved where every layer is paged alike", f"{document.kv_bytes_per_token_all_layers:,} B"
     for context, size in document.kv_bytes.items():
         yield f"KV cache of one sequence of {int(context):,} tokens", _bytes(size)
+        if document.kv_reserved_bytes[context] != size:
+            yield "  reserved where every layer is paged alike", _bytes(document.kv_reserved_bytes[context])
     if document.state_bytes:
         yield "state of one sequence, whatever its length", _bytes(document.state_bytes)
     if document.max_context:

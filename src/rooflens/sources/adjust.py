@@ -42,7 +42,7 @@ def gpt_neo(fields: Fields) -> Fields:
     try:
         for pattern, repeats in types:
             spread += [str(kind) for kind in pattern] * min(int(repeats), LIMITS["layers"])
-    except (TypeError, ValueError) as cause:
+    except (OverflowError, TypeError, ValueError) as cause:
         raise fields.fail(f"attention_types is {show(types)}; expected pairs of a pattern and a number") from cause
     return _with(fields, attention_layers=spread[: LIMITS["layers"]])
 

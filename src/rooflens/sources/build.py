@@ -8,7 +8,7 @@ from dataclasses import replace
 from rooflens.core.attention import EVERYTHING, Span
 from rooflens.core.blocks import Norm
 from rooflens.core.model import Layer, ModelSpec
-from rooflens.sources.contradictions import check_layers, check_widths
+from rooflens.sources.contradictions import check_experts, check_layers, check_widths
 from rooflens.sources.family import Family, flag
 from rooflens.sources.fields import Fields, show
 from rooflens.sources.quantization import Storage
@@ -36,6 +36,7 @@ def build(fields: Fields, family: Family, storage: Storage, *, name: str, archit
     style = family.norm
     layers = _layers(reading, storage)
     check_widths(fields, layers)
+    check_experts(fields, layers)
     has_final = flag(fields, family.final_norm) and not fields.flag("_remove_final_layer_norm", False)
     return ModelSpec(
         name=name,
@@ -67,14 +68,14 @@ def read_sizes(fields: Fields, family: Family) -> Sizes:
     An explicit `head_dim` wins over hidden / heads; without key-value heads the family's default holds,
     which is one for each head unless its configuration class says otherwise.
     """
-    hidden = fields.size("hidden", *_HIDDEN)
+    hidden = fields.agreed("hidden", *_HIDDEN)
     heads, kv_heads, head_dim = _heads(fields, family, hidden) if family.attends else (0, 0, 0)
     width = (
         fields.size("intermediate", *_WIDTH, default=4 * hidden if family.gelu_width else None) if family.feeds else 0
     )
     return Sizes(
         hidden=hidden,
-        depth=fields.size("layers", *_LAYERS),
+        depth=fields.agreed("layers", *_LAYERS),
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
@@ -84,7 +85,7 @@ def read_sizes(fields: Fields, family: Family) -> Sizes:
 
 
 def _heads(fields: Fields, family: Family, hidden: int) -> tuple[int, int, int]:
-    heads = fields.size("heads", *_HEADS)
+    heads = fields.agreed("heads", *_HEADS)
     kv_heads = _kv_heads(fields, family, heads)
     if heads % kv_heads:
         raise fields.fail(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.core.model import ModelSpec
+from rooflens.core.op import DType
 from rooflens.errors import ConfigError, UnknownArchitectureError
 from rooflens.sources.architectures import ALIASES, FAMILIES
 from rooflens.sources.build import build
@@ -17,9 +18,10 @@ from rooflens.sources.families import DENSE
 from rooflens.sources.fields import Fields
 from rooflens.sources.files import parse_json_object, read_bounded
 from rooflens.sources.mtp import mtp_layers
-from rooflens.sources.quantization import read_storage
+from rooflens.sources.quantization import as_stored, read_storage
 from rooflens.sources.quantization_file import with_quantization_file
 from rooflens.sources.refusals import NESTED, refuse
+from rooflens.sources.safetensors import read_checkpoint, with_checkpoint
 from rooflens.sources.vision import read_tower
 
 MAX_CONFIG_BYTES = 16 * 2**20
@@ -41,7 +43,10 @@ def read_config(path: Path) -> ModelSpec:
     data = read_bounded(file, MAX_CONFIG_BYTES, ConfigError, _WHAT)
     values = with_quantization_file(parse_json_object(data, str(file), ConfigError), file)
     stem = file.stem if file.name != "config.json" else file.absolute().parent.name
-    return spec_from_config(values, name=printable(stem), origin=printable(str(file)))
+    found = read_checkpoint(path) if path.is_dir() else None
+    wide = found.wide if found else {}
+    model = spec_from_config(values, name=printable(stem), origin=printable(str(file)), wide=wide)
+    return with_checkpoint(model, found)
 
 
 def printable(text: str) -> str:
@@ -49,10 +54,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
-def spec_from_config(values: Mapping[str, Any], *, name: str, origin: str) -> ModelSpec:
+def spec_from_config(
+    values: Mapping[str, Any], *, name: str, origin: str, wide: Mapping[str, DType] | None = None
+) -> ModelSpec:
     """Return the ModelSpec of the config `values`; `origin` is what errors call it.
 
-    Nothing that a config names is ever run: `auto_map` is noted, and an architecture is known or refused.
+    wide: dtypes of single weights, by module, as a checkpoint's headers give them. Nothing that a config names is run:
+    `auto_map` is noted, and an architecture is known or refused.
 
     Raises:
         ConfigError: a config that is incomplete or contradicts itself.
@@ -64,7 +72,7 @@ def spec_from_config(values: Mapping[str, Any], *, name: str, origin: str) -> Mo
     architecture = find_architecture(fields)
     if architecture in DENSE:
         check_dense(fields, architecture)
-    storage = read_storage(fields)
+    storage = as_stored(read_storage(fields), wide or {})
     model = build(fields, FAMILIES[architecture], storage, name=name, architecture=architecture)
     return storage.complete(replace(model, tower=read_tower(whole, model.hidden), mtp_layers=mtp_layers(fields)))
 

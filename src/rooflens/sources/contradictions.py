@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rooflens.core.experts import Moe
 from rooflens.core.model import Layer
+from rooflens.core.recurrent import Mamba2
 from rooflens.sources.fields import Fields, show
 
 _ONE_A_LAYER = ("layer_types", "mlp_layer_types", "indexer_types", "block_configs", "hybrid_layer_pattern",
@@ -22,6 +23,9 @@ def check_layers(fields: Fields, depth: int) -> None:
             layer beyond the last; names both fields.
     """
     extra = fields.number("num_nextn_predict_layers", 0)
+    dense = fields.number("first_k_dense_replace", 0)
+    if dense > depth:
+        raise fields.fail(f"first_k_dense_replace is {dense}, num_hidden_layers is {depth:,}; expected at most as many")
     for name in _ONE_A_LAYER:
         listed = fields.values.get(name)
         if isinstance(listed, list) and not depth <= len(listed) <= depth + extra:
@@ -32,6 +36,35 @@ def check_layers(fields: Fields, depth: int) -> None:
             raise fields.fail(
                 f"{name} names layer {show(beyond[0])}, num_hidden_layers is {depth:,}; expected 0 to {depth - 1:,}"
             )
+
+
+def check_experts(fields: Fields, layers: tuple[Layer, ...]) -> None:
+    """Check groups of experts, and groups of state-space heads, against what they divide.
+
+    Raises:
+        ConfigError: names both fields.
+    """
+    for block in (block for layer in layers for block in layer.blocks):
+        if isinstance(block, Moe):
+            _check_groups(fields, block)
+        if isinstance(block, Mamba2) and block.heads % block.groups:
+            raise fields.fail(
+                f"{block.heads} state-space heads cannot share n_groups {block.groups}; expected a divisor"
+            )
+
+
+def _check_groups(fields: Fields, moe: Moe) -> None:
+    groups, chosen = fields.number("n_group", 1) or 1, fields.number("topk_group", 1) or 1
+    if moe.experts % groups:
+        raise fields.fail(f"{moe.experts} experts cannot be in n_group {groups}; expected a divisor")
+    if chosen > groups:
+        raise fields.fail(f"topk_group {chosen} is more than n_group {groups}; expected at most as many")
+    if moe.top_k > chosen * (moe.experts // groups):
+        most = chosen * (moe.experts // groups)
+        raise fields.fail(
+            f"{moe.top_k} experts for each token are more than topk_group {chosen} of n_group {groups} holds; expected "
+            f"at most {most}"
+        )
 
 
 _FOREIGN = {"num_local_experts": 1, "n_routed_experts": 1, "num_experts": 1, "kv_lora_rank": 0}

@@ -58,6 +58,18 @@ class Fields:
             raise self.fail(f"the field {' or '.join(names)} is missing; expected a positive whole number")
         return default
 
+    def agreed(self, kind: str, *names: str) -> int:
+        """`size` of fields that mean the same: where several of `names` are there, they must agree.
+
+        Raises:
+            ConfigError: as `size`, and where two of them differ; names both.
+        """
+        value, first = self.size(kind, *names), self.first(*names)
+        for name in names:
+            if self.has(name) and self.size(kind, name) != value:
+                raise self.fail(f"{first} is {value:,}, {name} is {self.size(kind, name):,}; they mean the same")
+        return value
+
     def number(self, name: str, default: int) -> int:
         """The whole number from 0 on under `name`; null counts as absent. Raises ConfigError for anything else."""
         value = self.values.get(name)

@@ -13,7 +13,6 @@ from rooflens.core.model import ModelSpec
 from rooflens.errors import ConfigError, MissingExtraError, UnknownModelError
 from rooflens.sources.config import read_config, spec_from_config
 from rooflens.sources.files import parse_json_object
-from rooflens.sources.safetensors import with_checkpoint
 
 _HUB_ID = re.compile(r"^[\w.-]+/[\w.-]+$")
 _OWNERS = (
@@ -58,8 +57,7 @@ def _from_path(path: Path) -> ModelSpec:
         raise ConfigError(f"{path} holds pickled weights, which are never opened; expected the folder of a config.json")
     if kind == ".safetensors":
         raise ConfigError(f"{path} holds weights without a model's shape; expected the folder of its config.json")
-    model = read_config(path)
-    return with_checkpoint(model, path) if os.path.isdir(path) else model
+    return read_config(path)
 
 
 def bundled_names() -> tuple[str, ...]:

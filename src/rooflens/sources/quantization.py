@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rooflens.core.blocks import Block, Linear
@@ -15,6 +15,7 @@ from rooflens.sources.quantization_names import HEAD_NAMES, linears_of, module_n
 from rooflens.sources.quantization_scheme import Scheme
 
 _DTYPE_FIELDS = ("torch_dtype", "dtype")
+_OUTSIDE = ("embed_tokens", "lm_head")
 
 Chooser = Callable[[Layer, Block, Linear, int], DType | None]
 """The dtype of a projection of layer number `index`; None where nothing says otherwise than the model's own."""
@@ -69,6 +70,25 @@ def read_storage(fields: Fields) -> Storage:
         return Storage(own, kept, stated, notes=notes)
     scheme = with_expert_dtype(read_scheme(Fields(quantization, f"{fields.origin}, quantization_config")), fields)
     return _quantised(scheme, Storage(kept, kept, stated, notes=notes + scheme.notes, kv=scheme.kv))
+
+
+def as_stored(storage: Storage, wide: Mapping[str, DType]) -> Storage:
+    """`storage` with the dtypes that a checkpoint's own headers give to weights of 16 bit or more.
+
+    wide: dtype by the name of a module. What is narrower keeps the format of the config's quantisation.
+    """
+    if not wide:
+        return storage
+    chosen = storage.chooser
+
+    def choose(layer: Layer, block: Block, linear: Linear, index: int) -> DType | None:
+        own = next((wide[name] for name in module_names(layer, block, linear, index) if name in wide), None)
+        if own is None or (linear.precise and own is storage.kept):
+            return chosen(layer, block, linear, index) if chosen else None
+        return own
+
+    tables = tuple((name, wide[name]) for name in _OUTSIDE if wide.get(name, storage.kept) is not storage.kept)
+    return replace(storage, chooser=choose, outside=(*storage.outside, *tables))
 
 
 def _quantised(scheme: Scheme, plain: Storage) -> Storage:

@@ -42,7 +42,7 @@ def integer(fields: Fields, bits: int, group: object, *, zero: bool) -> DType:
     end = "_zp" if zero else ""
     if group == -1 and bits in (4, 8):
         return DType("int8_channel" if bits == 8 else f"int4_channel{end}")
-    if isinstance(group, bool) or group not in _GROUPS:
+    if isinstance(group, bool) or not isinstance(group, int) or group not in _GROUPS:
         raise fields.fail(
             f"group_size is {show(group)} for {bits} bit; expected one of {_GROUPS}, or -1 for 4 or 8 bit"
         )

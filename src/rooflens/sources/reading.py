@@ -97,7 +97,7 @@ class Reading:
             ConfigError: more experts for each token than there are.
         """
         fields = self.fields
-        experts, top_k = fields.size("experts", *EXPERTS), fields.size("experts", *TOP_K)
+        experts, top_k = fields.agreed("experts", *EXPERTS), fields.agreed("experts", *TOP_K)
         if top_k > experts:
             many, few = fields.first(*TOP_K), fields.first(*EXPERTS)
             raise fields.fail(f"{many} is {top_k}, {few} is {experts}; expected at most as many as there are experts")

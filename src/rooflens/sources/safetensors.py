@@ -11,15 +11,17 @@ import stat
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rooflens.core.model import ModelSpec
+from rooflens.core.op import DType
 from rooflens.count import weight_bytes
 from rooflens.errors import ConfigError
 from rooflens.sources.fields import show
 from rooflens.sources.files import parse_json_object, read_bounded
+from rooflens.sources.quantization_names import canonical
 
 INDEX = "model.safetensors.index.json"
 MAX_HEADER_BYTES = 64 * 2**20
@@ -32,6 +34,9 @@ _BITS = {
     "C64": 64,
 }  # fmt: skip
 """Bits of a value of each dtype."""
+
+
+_WIDE = {"BF16": DType.BF16, "F16": DType.FP16, "F32": DType.FP32, "F64": DType.FP64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Checkpoint:
     """The tensors of a folder.
 
     size: bytes of all of them. tensors, files: how many there are. by_dtype: bytes of each dtype, the largest first.
-    whole: False where shards are missing and `size` is what the index says.
+    whole: False where shards are missing and `size` is what the index says. wide: dtype of each weight of 16 bit or
+    more, by the name of its module; narrower ones are stored as the config's quantisation says, scales beside them.
     """
 
     size: int
@@ -57,6 +63,7 @@ class Checkpoint:
     files: int
     by_dtype: tuple[tuple[str, int], ...]
     whole: bool = True
+    wide: Mapping[str, DType] = field(default_factory=dict)
 
 
 def read_header(path: Path) -> tuple[Tensor, ...]:
@@ -148,12 +155,15 @@ def read_checkpoint(folder: Path) -> Checkpoint | None:
     if len(present) < len(names):
         return Checkpoint(total, 0, len(names), (), whole=False) if total else None
     sizes: Counter[str] = Counter()
+    wide: dict[str, DType] = {}
     count = 0
     for path in present:
         for tensor in read_header(path):
             sizes[tensor.dtype] += tensor.size
+            if tensor.dtype in _WIDE and tensor.name.endswith(".weight"):
+                wide[canonical(tensor.name.removesuffix(".weight"))] = _WIDE[tensor.dtype]
             count += 1
-    return Checkpoint(sum(sizes.values()), count, len(present), tuple(sizes.most_common()))
+    return Checkpoint(sum(sizes.values()), count, len(present), tuple(sizes.most_common()), wide=wide)
 
 
 def _listed(folder: Path) -> list[str]:
@@ -184,13 +194,8 @@ def _total(values: Mapping[str, Any]) -> int | None:
     return int(total) if isinstance(total, (int, float)) and 0 < total <= _MAX_SIZE else None
 
 
-def with_checkpoint(model: ModelSpec, folder: Path) -> ModelSpec:
-    """`model` with the exact bytes of the checkpoint in `folder`, beside those that are counted.
-
-    Raises:
-        ConfigError: as `read_checkpoint`.
-    """
-    found = read_checkpoint(folder)
+def with_checkpoint(model: ModelSpec, found: Checkpoint | None) -> ModelSpec:
+    """`model` with the exact bytes of its checkpoint, beside those that are counted of it."""
     if found is None:
         return model
     notes = tuple(_notes(found, weight_bytes(model, model.weights_dtype, model.kept_dtype)))
@@ -202,4 +207,6 @@ def _notes(found: Checkpoint, counted: int) -> Iterator[str]:
     if not found.whole:
         what = f"the safetensors index ({found.files:,} files, not all of them here)"
     parts = ", ".join(f"{name} {size:,} B" for name, size in found.by_dtype)
+    if found.size != counted:
+        what += "; tensors that the model does not run, or formats whose scales differ, make the difference"
     yield f"checkpoint: {found.size:,} B by {what}{f' ({parts})' if parts else ''}; counted: {counted:,} B"
