@@ -252,6 +252,8 @@ def test_contradictions_are_named(changed: dict[str, Any], text: str) -> None:
         ("kimi_linear", {"linear_attn_config": {"full_attn_layers": [2], "kda_layers": [1]}}, "name 2 layers"),
         ("step3p7", {"num_sliding_attention_heads": 7}, "7 heads of sliding layers cannot share num_key_value_heads 2"),
         ("step3p7", {"moe_layers_enum": "1,x"}, "moe_layers_enum is '1,x'; expected numbers"),
+        ("nemotron_h", {"num_hidden_layers": 4}, "hybrid_override_pattern has 5 layers, num_hidden_layers is 4"),
+        ("nemotron_h-block-types", {"num_hidden_layers": 4}, "layers_block_type has 5 layers, num_hidden_layers is 4"),
         ("deepseek_v3", {"n_group": 3}, "8 experts cannot be in n_group 3; expected a divisor"),
         ("deepseek_v3", {"topk_group": 3}, "topk_group 3 is more than n_group 2; expected at most as many"),
         ("deepseek_v3", {"num_experts_per_tok": 5}, "5 experts for each token are more than topk_group 1 of n_group 2"),

@@ -289,6 +289,8 @@ def test_modules_with_bits_of_their_own() -> None:
         ({"quant_method": "gptq", "bits": 4, "group_size": []}, "group_size is [] for 4 bit"),
         ({"quant_method": "bitsandbytes"}, "neither load_in_4bit nor load_in_8bit"),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf5"}, "is 'nf5'"),
+        ({"quant_method": "awq", "bits": 4, "w_bit": 8}, "bits is 4, w_bit is 8; they mean the same"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 32}, "group_size is 32; expected 16"),
         ({"quant_method": "modelopt", "quant_algo": "FP3"}, "quant_algo is 'FP3'; known are FP8"),
         ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quantized_layers is empty"),
         ({"quant_method": "modelopt", "kv_cache_quant_algo": "FP6"}, "kv_cache_quant_algo is 'FP6'"),

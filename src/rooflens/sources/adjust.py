@@ -111,11 +111,10 @@ def deepseek_v4(fields: Fields) -> Fields:
 def nemotron_h(fields: Fields) -> Fields:
     """Nemotron-H: what each layer is, as one character: M Mamba-2, * attention, - MLP, E experts.
 
-    `layers_block_type` (or `layer_types`) wins over `hybrid_override_pattern`, and the length of either over
-    `num_hidden_layers`, as in the reference.
+    `layers_block_type` (or `layer_types`) wins over `hybrid_override_pattern`, as in the reference.
 
     Raises:
-        ConfigError: a layer that is none of the four, or neither field.
+        ConfigError: a layer that is none of the four, neither field, or a `num_hidden_layers` that is not its length.
     """
     named = fields.strings("layers_block_type") or fields.strings("layer_types")
     if named:
@@ -129,7 +128,11 @@ def nemotron_h(fields: Fields) -> Fields:
     if odd or not pattern:
         shown = f"holds {''.join(odd)[:40]!r}" if odd else "is missing"
         raise fields.fail(f"hybrid_override_pattern {shown}; expected M, *, - and E, one for each layer")
-    return _with(fields, hybrid_override_pattern=pattern, num_hidden_layers=len(pattern), layer_types=None)
+    depth = fields.size("layers", "num_hidden_layers", default=len(pattern))
+    if depth != len(pattern):
+        name = fields.first("layers_block_type", "layer_types") if named else "hybrid_override_pattern"
+        raise fields.fail(f"{name} has {len(pattern):,} layers, num_hidden_layers is {depth:,}; they must agree")
+    return _with(fields, hybrid_override_pattern=pattern, num_hidden_layers=depth, layer_types=None)
 
 
 _NEMOTRON_H = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}

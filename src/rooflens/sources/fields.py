@@ -58,13 +58,13 @@ class Fields:
             raise self.fail(f"the field {' or '.join(names)} is missing; expected a positive whole number")
         return default
 
-    def agreed(self, kind: str, *names: str) -> int:
+    def agreed(self, kind: str, *names: str, default: int | None = None) -> int:
         """`size` of fields that mean the same: where several of `names` are there, they must agree.
 
         Raises:
             ConfigError: as `size`, and where two of them differ; names both.
         """
-        value, first = self.size(kind, *names), self.first(*names)
+        value, first = self.size(kind, *names, default=default), self.first(*names)
         for name in names:
             if self.has(name) and self.size(kind, name) != value:
                 raise self.fail(f"{first} is {value:,}, {name} is {self.size(kind, name):,}; they mean the same")

@@ -30,6 +30,8 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "W8A16": ("int8_row", ""),
 }
 """Storage and arithmetic ("" is 16 bit) of ModelOpt's algorithms. Source: its export format and checkpoints."""
+_BLOCKS = {"nvfp4": 16, "mxfp4": 32, "mxfp8": 32}
+"""Values that share a scale. Source: Open Compute Project, Microscaling Formats 1.0, 5.2; NVIDIA for NVFP4."""
 _AWQ = {"W4A16_AWQ": None, "INT4_AWQ": None, "W4A8_AWQ": DType.FP8}
 
 
@@ -175,7 +177,7 @@ def quantized_layers(fields: Fields) -> Iterator[tuple[Matcher, Format | None]]:
         if not isinstance(value, dict):
             raise fields.fail(f"quantized_layers, {show(layer)} is {show(value)}; expected an object")
         own = Fields(value, f"{fields.origin}, quantized_layers")
-        group = own.size("window", "group_size", default=128)
+        group = own.size("window", "group_size", default=0) or None
         by_format.setdefault((own.text("quant_algo", "").upper(), group), []).append(layer)
     for (name, group), layers in by_format.items():
         yield matcher(fields, layers), _algorithm(Fields({"group_size": group}, fields.origin), name)
@@ -184,9 +186,13 @@ def quantized_layers(fields: Fields) -> Iterator[tuple[Matcher, Format | None]]:
 def _algorithm(fields: Fields, name: str) -> Format:
     if name in _AWQ:
         zero = fields.flag("has_zero_point", False)
-        return Format(integer(fields, 4, fields.values.get("group_size", 128), zero=zero), _AWQ[name])
+        group = fields.values.get("group_size")
+        return Format(integer(fields, 4, 128 if group is None else group, zero=zero), _AWQ[name])
     if name not in _ALGORITHMS:
         known = ", ".join((*_ALGORITHMS, *_AWQ))
         raise fields.fail(f"quant_algo is {show(name)}; known are {known} and MIXED_PRECISION")
     stored, compute = _ALGORITHMS[name]
+    group = _BLOCKS.get(stored, 0)
+    if group and fields.size("window", "group_size", default=group) != group:
+        raise fields.fail(f"quant_algo is {name}, group_size is {show(fields.values['group_size'])}; expected {group}")
     return Format(DType(stored), DType(compute) if compute else None)

@@ -135,7 +135,7 @@ def _flat(fields: Fields, listed: object) -> list[str]:
 
 def _grouped(fields: Fields, *, zero: bool, names: tuple[str, ...]) -> Format:
     """Weight-only integers; without a stated size of groups plain int4 or int8."""
-    bits = fields.size("heads", *names, default=4)
+    bits = fields.agreed("heads", *names, default=4)
     if bits not in (2, 3, 4, 8):
         raise fields.fail(f"bits is {bits}; expected 2, 3, 4 or 8")
     stated = next((name for name in ("group_size", "q_group_size") if fields.has(name)), None)
