@@ -66,8 +66,9 @@ class Fields:
         """
         value, first = self.size(kind, *names, default=default), self.first(*names)
         for name in names:
-            if self.has(name) and self.size(kind, name) != value:
-                raise self.fail(f"{first} is {value:,}, {name} is {self.size(kind, name):,}; they mean the same")
+            other = self.size(kind, name) if self.has(name) else value
+            if other != value:
+                raise self.fail(f"{first} is {value:,}, {name} is {other:,}; they mean the same and must agree")
         return value
 
     def number(self, name: str, default: int) -> int:
