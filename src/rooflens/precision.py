@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rooflens.core.attention import LatentAttention
+from rooflens.core.dtype import dtypes_of
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
@@ -105,7 +106,8 @@ def _mixed(model: ModelSpec, hardware: Hardware, settled: Precision) -> tuple[tu
 
     Their own arithmetic if the part has it, else 16 bit; a checkpoint that says otherwise (weight-only) is believed.
     """
-    stored = {dtype for layer in model.layers for _, dtype in layer.storage if dtype.bits < 16}
+    kept = (dtype for layer in model.layers for _, stored in layer.storage for dtype in dtypes_of(stored))
+    stored = {dtype for dtype in kept if dtype.bits < 16}
     found = {}
     for dtype in sorted(stored - {model.weights_dtype}):
         own = _declared(model, dtype)

@@ -9,12 +9,12 @@ from rooflens.core.attention import Attention, Indexer, LatentAttention, Span
 from rooflens.core.blocks import Block, Linear, Mlp, Norm, NormKind
 from rooflens.core.compressed import CompressedAttention, CompressedIndexer, Compressor, HyperConnection
 from rooflens.core.cross import CrossAttention
+from rooflens.core.dtype import DType, Mixed
 from rooflens.core.experts import Moe
 from rooflens.core.gated_recurrence import RgLru, Rwkv4, RwkvChannelMix
 from rooflens.core.indexers import BlockIndexer
 from rooflens.core.linear_attention import DeltaNet, LightningAttention, ShortConv
 from rooflens.core.model import Layer, ModelSpec
-from rooflens.core.op import DType
 from rooflens.core.recurrent import Mamba, Mamba2
 from rooflens.core.tower import Tower
 from tests.conftest import tiny_model
@@ -69,6 +69,10 @@ _INDEXER = Indexer(6, heads=2, width=4, q_rank=5)
 _MLA = LatentAttention(6, heads=4, q_rank=5, kv_rank=8, nope=3, rope=2, d_v=4)
 _STORED = tuple((f"experts_{name}_proj", DType.MXFP4) for name in ("gate", "up", "down"))
 _MIXED = (("experts_gate_proj", DType.NVFP4), ("shared_down_proj", DType.BF16), ("q_proj", DType.FP8))
+_APART = tuple(
+    (f"experts_{name}_proj", Mixed(((DType("q8_0"), 96), (DType.BF16, 24)))) for name in ("gate", "up", "down")
+)
+_HALVES = (("kv_b_proj", Mixed(((DType("q4_0"), 96), (DType("q8_0"), 128)))),)
 _V4 = CompressedAttention(6, heads=4, head_dim=3, rope=1, q_rank=5, groups=2, out_rank=2, window=3)
 _ENTRIES = Compressor("entries", 6, 3, 2)
 _KEYS = Compressor("keys", 6, 4, 2, overlap=True)
@@ -87,10 +91,12 @@ EXPERTS = {
     ),
     "experts in four bit": model_of(blocks(attention(), replace(_MOE, expert=_EXPERT), storage=_STORED)),
     "mixed storage": model_of(blocks(attention(), replace(_MOE, shared=Mlp(6, 8)), storage=_MIXED)),
+    "a dtype for each expert": model_of(blocks(attention(), _MOE, storage=_APART)),
 }
 LATENT = {
     "latent": model_of(blocks(_MLA, _MOE), blocks(_MLA, _MLP)),
     "latent without q rank": model_of(blocks(replace(_MLA, q_rank=None, bias=True, rotary=False), _MLP)),
+    "halves in a dtype each": model_of(blocks(_MLA, _MLP, storage=_HALVES)),
     "sparse": model_of(blocks(replace(_MLA, indexer=_INDEXER, top_k=2), _MLP)),
     "shared indexer": model_of(
         blocks(replace(_MLA, indexer=_INDEXER, top_k=3), _MLP), blocks(replace(_MLA, top_k=3), _MLP), blocks(_MLA, _MLP)

@@ -155,8 +155,35 @@ def test_experts_of_one_tensor_or_of_many(tmp_path: Path) -> None:
         assert (stored["router"], stored["experts_down_proj"]) == (DType.FP32, DType("q6_k"))
 
 
+def test_experts_of_several_types(tmp_path: Path) -> None:
+    """Early Mixtral files: a tensor for each expert, Q4_K 144 and Q6_K 210 bytes for 256 values.
+
+    A step of one token reads one of two experts, so half of both on the average.
+    """
+    keys = {**LLAMA_KEYS, "block_count": 1, "expert_count": 2, "expert_used_count": 1}
+    layer = {name: shape for name, shape in LLAMA.items() if "blk.1" not in name and "ffn_" not in name}
+    rest: Shapes = {"blk.0.ffn_norm.weight": ("F32", (256,)), "blk.0.ffn_gate_inp.weight": ("F32", (256, 2))}
+    experts: Shapes = {
+        f"blk.0.ffn_{kind}.{expert}.weight": ("Q6_K" if kind == "down" and expert else "Q4_K", shape)
+        for kind, shape in (("gate", (256, 512)), ("up", (256, 512)), ("down", (512, 256)))
+        for expert in range(2)
+    }
+    path = write(tmp_path / "t.gguf", "llama", keys, {**layer, **rest, **experts})
+    model = load_model(path)
+    assert total(model) == model.checkpoint_bytes
+    assert str(dict(model.layers[0].storage)["experts_down_proj"]) == "q4_k and q6_k"
+    step = predict(path, "h100-sxm", prompt=8, output=4).phases[1]
+    ops = {point.op.name: point.op for point in step.points}
+    assert ops["experts_down_proj"].traffic.weights == 512 * (144 + 210) / 2
+    assert ops["experts_down_proj"].dtype is DType.FP16
+
+
 def test_latent_attention(tmp_path: Path) -> None:
-    """DeepSeek: a dense layer, then experts with a shared one; the expansion in one tensor or in two."""
+    """DeepSeek: a dense layer, then experts with a shared one; the expansion in one tensor or in two.
+
+    Each half has 2 x 16 x 32 values. Keys, whose rows of 16 fill no block, stay in F16 where values are in Q4_0, 18
+    bytes for 32: 2,048 and 576 bytes in each of two layers, which a step reads apart and a prefill together.
+    """
     keys = {
         "block_count": 2, "context_length": 64, "embedding_length": 64, "feed_forward_length": 96,
         "attention.head_count": 2, "attention.head_count_kv": 1, "attention.key_length": 40,
@@ -172,6 +199,7 @@ def test_latent_attention(tmp_path: Path) -> None:
     }  # fmt: skip
     whole: Shapes = {"attn_kv_b": ("Q8_0", (32, 64))}
     halves: Shapes = {"attn_k_b": ("Q8_0", (32, 16, 2)), "attn_v_b": ("Q8_0", (32, 16, 2))}
+    mixed: Shapes = {"attn_k_b": ("F16", (16, 32, 2)), "attn_v_b": ("Q4_0", (32, 16, 2))}
     dense: Shapes = {
         "ffn_gate": ("Q4_0", (64, 96)), "ffn_up": ("Q4_0", (64, 96)), "ffn_down": ("Q4_0", (96, 64)),
     }  # fmt: skip
@@ -181,7 +209,7 @@ def test_latent_attention(tmp_path: Path) -> None:
         "ffn_down_exps": ("Q4_0", (32, 64, 4)), "ffn_gate_shexp": ("Q4_0", (64, 32)),
         "ffn_up_shexp": ("Q4_0", (64, 32)), "ffn_down_shexp": ("Q4_0", (32, 64)),
     }  # fmt: skip
-    for name, expansion in (("whole", whole), ("halves", halves)):
+    for name, expansion in (("whole", whole), ("halves", halves), ("mixed", mixed)):
         tensors: Shapes = {"token_embd.weight": ("F16", (64, 32)), "output_norm.weight": ("F32", (64,))}
         for index, feed in enumerate((dense, sparse)):
             blk = {**attention, **expansion, **feed}
@@ -190,6 +218,9 @@ def test_latent_attention(tmp_path: Path) -> None:
         assert total(model) == model.checkpoint_bytes
         assert kv_bytes_per_token(model, DType.FP16, windowed=True) == 2 * 2 * (32 + 8)
         assert model.tied
+    prefill, step = predict(tmp_path / "mixed.gguf", "h100-sxm", prompt=8, output=4).phases
+    moved = {point.op.name: point.op.traffic.weights for point in (*prefill.points, *step.points)}
+    assert (moved["kv_b_proj"], moved["absorb_k_proj"], moved["absorb_v_proj"]) == (2 * 2624, 2 * 2048, 2 * 576)
 
 
 def dense(width: int, changed: dict[str, tuple[int, ...]]) -> Shapes:

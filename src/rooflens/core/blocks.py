@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rooflens.core.op import DType
+from rooflens.core.dtype import DType, Stored
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
     """A projection with weights W[d_in, d_out]; projections of one `group` run as one GEMM in engines.
 
-    stored: the dtype of its weights where it is not that of the model's linear layers. precise: quantisation leaves
+    stored: how its weights are stored where it is not that of the model's linear layers. precise: quantisation leaves
     it alone (a router).
     """
 
@@ -24,7 +24,7 @@ class Linear:
     d_out: int
     bias: bool = False
     group: str = ""
-    stored: DType | None = None
+    stored: Stored | None = None
     precise: bool = False
 
     @property
@@ -32,7 +32,7 @@ class Linear:
         """Number of parameters, bias included."""
         return self.d_in * self.d_out + (self.d_out if self.bias else 0)
 
-    def dtype(self, weights: DType, kept: DType, *, overridden: bool = False) -> DType:
+    def dtype(self, weights: DType, kept: DType, *, overridden: bool = False) -> Stored:
         """The dtype of its weights: what the checkpoint stores, else `weights`, or `kept` beside quantised ones.
 
         overridden: the user asked for `weights`, which then take the place of every quantised dtype of what is not

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from rooflens.core.arrays import Count
 from rooflens.units import DTYPES, dtype_name
@@ -68,3 +70,46 @@ class DType(str, Enum):
             squares = -(-d_in // row.tile) * -(-d_out // row.tile)
             return values + squares * (row.block_bytes - row.block_values)
         return int(self.bytes_of(values)) + -(-d_out * row.channel_bits // 8) + row.tensor_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Weights that a checkpoint stores in several dtypes: (dtype, values) in the order of its tensors.
+
+    GGUF files have them: the two halves of a latent expansion, and old ones a tensor for each expert. Of experts the
+    parts are those of all of them, and one expert has its share.
+    """
+
+    parts: tuple[tuple[DType, int], ...]
+
+    def __str__(self) -> str:
+        return " and ".join(dtype.value for dtype, _ in self.parts)
+
+    @property
+    def bits(self) -> float:
+        """Bits per value, scales included, over all parts."""
+        return 8 * float(self._bytes_per_value)
+
+    @property
+    def lead(self) -> DType:
+        """The dtype of most bytes."""
+        return max(self.parts, key=lambda part: part[0].bytes_of(part[1]))[0]
+
+    def matrix_bytes(self, d_in: int, d_out: int) -> int | Fraction:
+        """Bytes of the weights W[d_in, d_out]; of one expert the mean over all of them, which need not be whole."""
+        size = d_in * d_out * self._bytes_per_value
+        return int(size) if size.denominator == 1 else size
+
+    @property
+    def _bytes_per_value(self) -> Fraction:
+        size = sum(int(dtype.bytes_of(values)) for dtype, values in self.parts)
+        return Fraction(size, sum(values for _, values in self.parts))
+
+
+Stored = DType | Mixed
+"""How weights are stored: in one dtype or, in parts, in several."""
+
+
+def dtypes_of(stored: Stored) -> tuple[DType, ...]:
+    """The dtypes that `stored` has, each once, in order."""
+    return tuple(dict.fromkeys(dtype for dtype, _ in stored.parts)) if isinstance(stored, Mixed) else (stored,)

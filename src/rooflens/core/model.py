@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rooflens.core.attention import Attention, Indexer, LatentAttention, Reach, Span
 from rooflens.core.blocks import Block, Linear, Mlp, Norm, NormKind
+from rooflens.core.dtype import Stored
 from rooflens.core.experts import Moe
 from rooflens.core.op import DType
 
@@ -44,7 +45,7 @@ class Layer:
     norms: tuple[Norm, ...]
     parallel: bool = False
     extra_params: int = 0
-    storage: tuple[tuple[str, DType], ...] = ()
+    storage: tuple[tuple[str, Stored], ...] = ()
 
     def stored(self, linears: tuple[Linear, ...]) -> tuple[Linear, ...]:
         """`linears` with the dtype that this layer stores each in."""

@@ -73,7 +73,8 @@ def activation_bytes(tokens: Count, d_in: int, d_out: int, arithmetic: DType, se
     return arithmetic.bytes_of(tokens * d_in) + kept.bytes_of(tokens * d_out)
 
 
-def weight_bytes(part: Linear, setting: Setting) -> int:
-    """Bytes of the weights of `part`, scales included, and of its bias."""
+def weight_bytes(part: Linear, setting: Setting) -> int | float:
+    """Bytes of the weights of `part`, scales included, and of its bias; a mean where experts differ."""
     bias = setting.precision.kept.bytes_of(part.d_out) if part.bias else 0
-    return setting.stored(part).matrix_bytes(part.d_in, part.d_out) + int(bias)
+    size = setting.stored(part).matrix_bytes(part.d_in, part.d_out) + int(bias)
+    return size if isinstance(size, int) else float(size)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from rooflens.core.arrays import Count
 from rooflens.core.attention import EVERYTHING, Indexer, LatentAttention
 from rooflens.core.blocks import Linear
+from rooflens.core.dtype import Mixed
 from rooflens.core.indexers import BlockIndexer
 from rooflens.core.op import AttentionShape, DType, Op, OpKind, Traffic
 from rooflens.count.attention import fused
@@ -50,7 +51,8 @@ def _absorbed(name: str, layer: LatentAttention, expansion: Linear, setting: Set
     """Queries are carried into the latent, outputs back out of it; the latent is read once for K and V alike."""
     rank, heads, precision = layer.kv_rank, layer.heads, setting.precision
     shape = _shape(layer, setting, kv_heads=1, d_k=layer.latent_values, d_v=rank)
-    yield _per_head("absorb_k_proj", layer.nope, rank, layer, expansion, setting)
+    to_keys, to_values = halves(layer, expansion)
+    yield _per_head(layer.nope, rank, to_keys, setting)
     moved = Traffic(
         kv_read=latent_bytes(layer, shape.sequences * shape.kv_tokens, precision.kv),
         kv_write=latent_bytes(layer, setting.tokens, precision.kv),
@@ -59,17 +61,29 @@ def _absorbed(name: str, layer: LatentAttention, expansion: Linear, setting: Set
         ),
     )
     yield fused(name, shape, moved, setting)
-    yield _per_head("absorb_v_proj", rank, layer.d_v, layer, expansion, setting)
+    yield _per_head(rank, layer.d_v, to_values, setting)
 
 
-def _per_head(name: str, d_in: int, d_out: int, layer: LatentAttention, expansion: Linear, setting: Setting) -> Op:
+def halves(layer: LatentAttention, expansion: Linear) -> tuple[Linear, Linear]:
+    """The expansion's two halves: what carries queries into the latent, and what carries outputs out of it.
+
+    Each is stored in its own dtype where the checkpoint has a tensor for each.
+    """
+    stored = expansion.stored
+    keys, values = (part for part, _ in stored.parts) if isinstance(stored, Mixed) else (stored, stored)
+    return (
+        Linear("absorb_k_proj", layer.nope, layer.heads * layer.kv_rank, stored=keys),
+        Linear("absorb_v_proj", layer.kv_rank, layer.heads * layer.d_v, stored=values),
+    )
+
+
+def _per_head(d_in: int, d_out: int, half: Linear, setting: Setting) -> Op:
     """One batched GEMM, d_in -> d_out in every head: half of the expansion's matrix.
 
     As many weights and FLOP as a projection d_in -> heads x d_out; but every head has its own input.
     """
-    half = Linear(name, d_in, layer.heads * d_out, stored=expansion.stored)
-    op = linear(name, setting.tokens, (half,), setting)
-    values = setting.tokens * (layer.heads * (d_in + d_out))
+    op = linear(half.name, setting.tokens, (half,), setting)
+    values = setting.tokens * (half.d_out // d_out * (d_in + d_out))
     moved = Traffic(weights=op.traffic.weights, activations=setting.precision.activations.bytes_of(values))
     return replace(op, traffic=setting.charged(moved))
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from rooflens.core.arrays import Count, is_array
 from rooflens.core.blocks import Linear
-from rooflens.core.op import DType, Traffic
+from rooflens.core.dtype import DType, Mixed, Stored
+from rooflens.core.op import Traffic
 from rooflens.core.scenario import Batch, Conventions, LatentForm, Logits, Phase, PhaseKind, Precision, TrafficModel
 
 
@@ -51,8 +52,8 @@ class Setting:
         form = self.conventions.latent
         return self.phase.kind is PhaseKind.DECODE if form is LatentForm.AUTO else form is LatentForm.ABSORBED
 
-    def stored(self, linear: Linear) -> DType:
-        """The dtype that the weights of `linear` are stored in."""
+    def stored(self, linear: Linear) -> Stored:
+        """How the weights of `linear` are stored."""
         precision = self.precision
         return linear.dtype(precision.weights, precision.kept, overridden=precision.overridden)
 
@@ -61,7 +62,8 @@ class Setting:
         stored, compute = self.stored(linear), self.precision.compute
         if stored.bits >= 16:
             return self.precision.attention if compute.bits < 16 else compute
-        return dict(self.precision.arithmetic).get(stored, compute)
+        lead = stored.lead if isinstance(stored, Mixed) else stored
+        return dict(self.precision.arithmetic).get(lead, compute)
 
     @property
     def measured_experts(self) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from rooflens.core.arrays import Count
 from rooflens.core.attention import Attention, LatentAttention
@@ -62,13 +63,14 @@ def weight_bytes(model: ModelSpec, weights: DType, kept: DType) -> int:
     """
     overridden = weights is not model.weights_dtype
     tables = ((1, model.table),) if model.tied else ((1, model.table), (1, model.head))
-    total = matrices = 0
+    total: int | Fraction = 0
+    matrices = 0
     for count, linear in (*tables, *_matrices(model)):
         matrices += count * linear.d_in * linear.d_out
         dtype = linear.dtype(weights, kept, overridden=overridden)
         total += count * dtype.matrix_bytes(linear.d_in, linear.d_out)
     vectors = kept if overridden and weights.bits >= 16 else dict(model.storage).get("vectors", kept)
-    return total + int(vectors.bytes_of(params(model) - matrices))
+    return int(total) + int(vectors.bytes_of(params(model) - matrices))
 
 
 def kv_cache_bytes(model: ModelSpec, context: Count, kv: DType, *, image_tokens: Count = 0) -> Count:

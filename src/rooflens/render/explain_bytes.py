@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rooflens.core.blocks import Linear
+from rooflens.core.dtype import Stored
 from rooflens.core.op import AttentionShape, DType, ExpertShape, GemmShape, Op, OpKind, PointwiseShape, ScanShape
 from rooflens.core.recurrent import Recurrent
 from rooflens.count import plan as steps
@@ -72,7 +73,7 @@ def _weights(view: View, shape: GemmShape | ExpertShape) -> Formula:
     return Formula("weights", f"{words} x count", times(numbers, op.count), op.traffic.weights, "B")
 
 
-def _side_by_side(parts: Sequence[Linear], shape: GemmShape | ExpertShape, dtype: DType) -> str:
+def _side_by_side(parts: Sequence[Linear], shape: GemmShape | ExpertShape, dtype: Stored) -> str:
     """Bytes of the matrices that a kernel multiplies by; apart where one has scales or padding of its own."""
     if sum(dtype.matrix_bytes(part.d_in, part.d_out) for part in parts) == dtype.matrix_bytes(shape.k, shape.n):
         return matrix(shape.k, shape.n, dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rooflens.core.op import DType
+from rooflens.core.dtype import DType, Mixed, Stored
 from rooflens.units import DTYPES, si
 
 _LABEL = 15
@@ -96,8 +96,10 @@ def stored(product: str, values: Any, dtype: DType) -> str:
     return times(f"ceil(({product}) / {row.block_values})", row.block_bytes)
 
 
-def matrix(d_in: Any, d_out: Any, dtype: DType) -> str:
+def matrix(d_in: Any, d_out: Any, dtype: Stored) -> str:
     """Bytes of the weights W[d_in, d_out] in `dtype` as text, with the scales of squares, channels and the matrix."""
+    if isinstance(dtype, Mixed):
+        return _parts(times(d_in, d_out), d_in * d_out, dtype)
     row, product = DTYPES[dtype.value], times(d_in, d_out)
     if row.tile:
         squares = f"ceil({number(d_in)} / {row.tile}) x ceil({number(d_out)} / {row.tile})"
@@ -108,8 +110,17 @@ def matrix(d_in: Any, d_out: Any, dtype: DType) -> str:
     return f"({' + '.join(terms)})" if len(terms) > 1 else terms[0]
 
 
-def matrix_words(dtype: DType) -> str:
+def _parts(product: str, values: int, mixed: Mixed) -> str:
+    """Bytes of `values` weights that are stored in parts; where there are more parts than that, a share of them."""
+    size = " + ".join(stored(number(many), many, dtype) for dtype, many in mixed.parts)
+    total = sum(many for _, many in mixed.parts)
+    return f"({size})" if total == values else f"({size}) x {product} / {number(total)}"
+
+
+def matrix_words(dtype: Stored) -> str:
     """How `matrix` spells the bytes of k x n weights of `dtype` in words."""
+    if isinstance(dtype, Mixed):
+        return f"bytes of the weights in {dtype}"
     row = DTYPES[dtype.value]
     if row.tile:
         return f"(k x n + squares of {row.tile} x {row.tile}, {row.block_bytes - row.block_values} bytes of scale each)"

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from rooflens.core.attention import Attention, LatentAttention
 from rooflens.core.blocks import Linear
 from rooflens.core.compressed import CompressedAttention
+from rooflens.core.dtype import Stored
 from rooflens.core.experts import Moe
 from rooflens.core.model import ModelSpec
-from rooflens.core.op import AttentionShape, DType, Op, OpKind
+from rooflens.core.op import AttentionShape, Op, OpKind
 from rooflens.core.profile import PhaseProfile, Profile
 from rooflens.core.recurrent import Recurrent
 from rooflens.core.scenario import Batch, Conventions, PhaseKind, Precision
 from rooflens.count import plan as steps
 from rooflens.count.attention import shape_of
 from rooflens.count.forward import kernels
+from rooflens.count.latent import halves
 from rooflens.count.plan import Step
 from rooflens.count.setting import Setting
 
@@ -57,14 +59,16 @@ class View:
     def parts(self) -> tuple[Linear, ...]:
         """The projections that the op computes together; none for one that is no GEMM.
 
-        Of latent attention only the expansion: its two absorbed halves are read from their shapes.
+        Of latent attention the expansion, or the half of it that the op is.
         """
         match self.step:
             case steps.Projection(_, parts) | steps.ImageProjection(_, parts) | steps.Experts(_, _, parts):
                 return parts
             case steps.Head(linear):
                 return (linear,)
-            case steps.AttendLatent(_, _, linear) | steps.AttendCompressed(_, _, linear):
+            case steps.AttendLatent(_, layer, expansion):
+                return next(((half,) for half in halves(layer, expansion) if half.name == self.op.name), (expansion,))
+            case steps.AttendCompressed(_, _, linear):
                 return (linear,)
             case _:
                 return ()
@@ -112,8 +116,8 @@ class View:
         """Whether the op is one half of an absorbed expansion: every head has an input of its own."""
         return self.latent is not None and self.op.kind is OpKind.GEMM and self.setting.absorbed
 
-    def stored(self, linear: Linear) -> DType:
-        """The dtype that the weights of `linear` are stored in."""
+    def stored(self, linear: Linear) -> Stored:
+        """How the weights of `linear` are stored."""
         return self.setting.stored(linear)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rooflens.core.blocks import Block, Linear
+from rooflens.core.dtype import DType, Mixed, Stored
 from rooflens.core.model import Layer, ModelSpec
-from rooflens.core.op import DType
 from rooflens.count import params, weight_bytes
 from rooflens.errors import ConfigError
 from rooflens.sources.architectures import FAMILIES
@@ -105,8 +105,8 @@ class Tensors:
                 values[tensor.dtype] += tensor.values
         return values
 
-    def chosen(self, layer: Layer, block: Block, linear: Linear, index: int) -> DType:
-        """The dtype of `linear` in layer `index`: of its largest tensor.
+    def chosen(self, layer: Layer, block: Block, linear: Linear, index: int) -> Stored:
+        """How `linear` of layer `index` is stored: in one dtype, or in those of its tensors.
 
         Raises:
             ConfigError: it is not in the file, or has another size there.
@@ -119,7 +119,10 @@ class Tensors:
             raise ConfigError(
                 f"{self.origin}: {linear.name} of layer {index} has {held:,} values and its keys give {expected:,}"
             )
-        return max(found, key=lambda tensor: tensor.size).dtype
+        parts: Counter[DType] = Counter()
+        for tensor in found:
+            parts[tensor.dtype] += tensor.values
+        return Mixed(tuple(parts.items())) if len(parts) > 1 else found[0].dtype
 
     def names(self, linear: Linear, index: int, count: int) -> list[str]:
         """The tensors that `linear` of layer `index` is stored in; older files have one for each of `count` experts.

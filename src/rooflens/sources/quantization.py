@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from rooflens.core.blocks import Block, Linear
+from rooflens.core.dtype import DType, Stored
 from rooflens.core.model import Layer, ModelSpec
-from rooflens.core.op import DType
 from rooflens.errors import UnitError
 from rooflens.sources.fields import Fields
 from rooflens.sources.quantization_methods import read_scheme, with_expert_dtype
@@ -17,8 +17,8 @@ from rooflens.sources.quantization_scheme import Scheme
 _DTYPE_FIELDS = ("torch_dtype", "dtype")
 _OUTSIDE = ("embed_tokens", "lm_head")
 
-Chooser = Callable[[Layer, Block, Linear, int], DType | None]
-"""The dtype of a projection of layer number `index`; None where nothing says otherwise than the model's own."""
+Chooser = Callable[[Layer, Block, Linear, int], Stored | None]
+"""How a checkpoint stores a projection of layer number `index`; None where it is as the model's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Storage:
         """`layer` number `index` with what it stores otherwise than the model's linear layers."""
         if self.chooser is None:
             return layer
-        found: dict[str, DType] = {}
+        found: dict[str, Stored] = {}
         for block, linear, _ in linears_of(layer):
             dtype = self.chooser(layer, block, linear, index)
             if dtype is not None and (dtype is not self.weights or linear.precise):
@@ -81,7 +81,7 @@ def as_stored(storage: Storage, wide: Mapping[str, DType]) -> Storage:
         return storage
     chosen = storage.chooser
 
-    def choose(layer: Layer, block: Block, linear: Linear, index: int) -> DType | None:
+    def choose(layer: Layer, block: Block, linear: Linear, index: int) -> Stored | None:
         own = next((wide[name] for name in module_names(layer, block, linear, index) if name in wide), None)
         if own is None or (linear.precise and own is storage.kept):
             return chosen(layer, block, linear, index) if chosen else None
