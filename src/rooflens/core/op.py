@@ -26,6 +26,9 @@ class OpKind(str, Enum):
     SCAN = "scan"
     CONVOLUTION = "convolution"
     INDEXER = "indexer"
+    POINTWISE = "pointwise"
+    REDUCTION = "reduction"
+    OTHER = "other"
 
     def __str__(self) -> str:
         return self.value

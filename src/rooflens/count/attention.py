@@ -6,6 +6,7 @@ tiled without the score matrix in memory, Dao et al., 2205.14135.
 
 from __future__ import annotations
 
+from rooflens.core.arrays import Count
 from rooflens.core.attention import Attention
 from rooflens.core.op import AttentionShape, Op, OpKind, Traffic
 from rooflens.count.setting import Setting
@@ -36,15 +37,22 @@ def attention(name: str, layer: Attention, setting: Setting) -> Op:
     return fused(name, shape, _traffic(layer, shape, setting), setting)
 
 
+def attention_flops(pairs: Count, d_k: int, d_v: int) -> Count:
+    """FLOP of scores and weighted sum over `pairs` (query, key) pairs of all sequences and heads.
+
+    Derivation: q.k is d_k multiply-adds for each pair, the weighted sum d_v more: 2 (d_k + d_v) FLOP.
+    """
+    return 2 * pairs * (d_k + d_v)
+
+
 def fused(name: str, shape: AttentionShape, traffic: Traffic, setting: Setting) -> Op:
     """Count a tiled kernel of `shape` that moves `traffic`.
 
-    Derivation: q.k is d_k multiply-adds for each pair and head, the weighted sum d_v more:
-    2 (d_k + d_v) FLOP; the softmax adds `SOFTMAX_FLOPS`, which are no part of `model_flops`.
+    The softmax adds `SOFTMAX_FLOPS` for each pair and head, which are no part of `model_flops`.
     It runs in `precision.attention`: quantised linear layers leave it alone.
     """
     scores = shape.sequences * shape.pairs * shape.heads
-    model_flops = 2 * scores * (shape.d_k + shape.d_v)
+    model_flops = attention_flops(scores, shape.d_k, shape.d_v)
     return Op(
         name=name,
         kind=OpKind.ATTENTION,

@@ -10,6 +10,11 @@ from rooflens.core.op import DType, GemmShape, Op, OpKind, Traffic
 from rooflens.count.setting import Setting
 
 
+def gemm_flops(m: Count, k: int, n: int) -> Count:
+    """FLOP of x[m, k] @ W[k, n]. Derivation: one multiply-add (2 FLOP) for each (m, k, n)."""
+    return m * (2 * k * n)
+
+
 def linear(name: str, tokens: Count, parts: Sequence[Linear], setting: Setting) -> Op:
     """Count y[tokens, n] = x[tokens, k] @ W[k, n] (+ b[n]), n over all `parts` (run as one GEMM).
 
@@ -22,7 +27,7 @@ def linear(name: str, tokens: Count, parts: Sequence[Linear], setting: Setting) 
     d_in = parts[0].d_in
     d_out = sum(part.d_out for part in parts)
     biased = sum(part.d_out for part in parts if part.bias)
-    model_flops = tokens * (2 * d_in * d_out)
+    model_flops = gemm_flops(tokens, d_in, d_out)
     arithmetic = setting.arithmetic(parts[0])
     traffic = Traffic(
         weights=sum(weight_bytes(part, setting) for part in parts),
@@ -46,7 +51,7 @@ def output_head(head: Linear, setting: Setting) -> Op:
     dtype of the activations. The logits leave the model: their bytes are compulsory.
     """
     tokens, precision = setting.logit_tokens, setting.precision
-    model_flops = tokens * (2 * head.d_in * head.d_out)
+    model_flops = gemm_flops(tokens, head.d_in, head.d_out)
     logits = precision.activations.bytes_of(tokens * head.d_out)
     traffic = Traffic(
         weights=weight_bytes(head, setting),

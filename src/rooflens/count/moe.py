@@ -6,7 +6,7 @@ from rooflens.core.arrays import Count, is_array
 from rooflens.core.blocks import Linear
 from rooflens.core.experts import Moe
 from rooflens.core.op import ExpertShape, Op, OpKind, Traffic
-from rooflens.count.gemm import activation_bytes, weight_bytes
+from rooflens.count.gemm import activation_bytes, gemm_flops, weight_bytes
 from rooflens.count.setting import Setting
 
 
@@ -35,7 +35,7 @@ def expert_gemm(name: str, layer: Moe, parts: tuple[Linear, ...], setting: Setti
     measured = setting.measured_experts
     touched = distinct_experts(layer.experts, layer.top_k, setting.tokens) if measured is None else measured
     biased = sum(part.d_out for part in parts if part.bias)
-    model_flops = rows * (2 * d_in * d_out)
+    model_flops = gemm_flops(rows, d_in, d_out)
     arithmetic = setting.arithmetic(parts[0])
     moved = Traffic(
         weights=touched * sum(weight_bytes(part, setting) for part in parts),

@@ -1,0 +1,77 @@
+"""Timed ops: what ran, how long each took, and how much of it is understood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rooflens.core.op import Op, OpKind
+
+MATRIX = (OpKind.GEMM, OpKind.EXPERTS, OpKind.ATTENTION)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOp:
+    """An op that ran, a total over its `op.count` runs in one pass.
+
+    seconds: its own time: on a CPU without the ops that it calls, on a GPU that of its kernels.
+    known: whether a formula gave its bytes; without one they are 0 and its FLOP are too.
+    """
+
+    op: Op
+    seconds: float
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPhase:
+    """One pass of a phase, the mean of the `passes` that a trace holds, in seconds.
+
+    wall_s: from its start to its end. ops: what computed or moved bytes, and what no formula knows. dispatch_s: own
+    time of framework ops that only call others, make views or take memory (on a CPU). busy_s: time in which at least
+    one of `ops` ran.
+    """
+
+    name: str
+    passes: int
+    wall_s: float
+    ops: tuple[TimedOp, ...]
+    dispatch_s: float
+    busy_s: float
+    gpu: bool = False
+
+    @property
+    def gap_s(self) -> float:
+        """Seconds in which nothing of the framework ran (on a GPU: no kernel)."""
+        return max(0.0, self.wall_s - self.busy_s - (0.0 if self.gpu else self.dispatch_s))
+
+    @property
+    def op_s(self) -> float:
+        """Seconds of all ops, whether they overlapped or not."""
+        return sum(timed.seconds for timed in self.ops)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the ops' time, 0..1, whose bytes are known."""
+        return _share(self.ops, lambda timed: timed.known)
+
+    @property
+    def matrix_share(self) -> float:
+        """Share of the ops' time, 0..1, in matrix multiplication and attention."""
+        return _share(self.ops, lambda timed: timed.op.kind in MATRIX)
+
+    @property
+    def unknown(self) -> tuple[tuple[str, float], ...]:
+        """(name, share of the ops' time) of ops that no formula knows, longest first."""
+        total = self.op_s or 1.0
+        shares: dict[str, float] = {}
+        for timed in self.ops:
+            if not timed.known:
+                shares[timed.op.name] = shares.get(timed.op.name, 0.0) + timed.seconds / total
+        return tuple(sorted(shares.items(), key=lambda row: -row[1]))
+
+
+def _share(ops: tuple[TimedOp, ...], belongs: Callable[[TimedOp], bool]) -> float:
+    total = sum(timed.seconds for timed in ops)
+    held = sum(timed.seconds for timed in ops if belongs(timed))
+    return held / total if total else 0.0

@@ -1,0 +1,147 @@
+"""A Kineto Chrome trace as events: plain or gzipped JSON, read with typed fields, nothing run.
+
+Fields, from the traces of PyTorch's profiler: `ts` and `dur` in microseconds; `args` of a cpu_op hold its shapes
+("Input Dims", "Input type", "Input Strides", "Concrete Inputs"), those of a kernel its `correlation`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rooflens.core.call import Argument, Call, Tensor
+from rooflens.core.op import DType
+from rooflens.errors import InputError
+
+LONGEST = 4 * 2**30
+"""Bytes of a trace, unpacked, at most."""
+
+_DTYPES = {
+    "float": DType.FP32,
+    "double": DType.FP64,
+    "c10::BFloat16": DType.BF16,
+    "c10::Half": DType.FP16,
+    "c10::Float8_e4m3fn": DType.FP8,
+    "c10::Float8_e5m2": DType.FP8,
+    "c10::Float8_e4m3fnuz": DType.FP8,
+    "c10::Float8_e5m2fnuz": DType.FP8,
+    "long int": DType("int64"),
+    "long": DType("int64"),
+    "int": DType("int32"),
+    "short int": DType("int16"),
+    "signed char": DType.INT8,
+    "unsigned char": DType.INT8,
+    "bool": DType.INT8,
+}
+"""How Kineto prints the type of a tensor's values; a bool takes a byte."""
+
+
+_NULL = msgspec.Raw(b"null")
+
+
+class Args(msgspec.Struct, frozen=True):
+    """The arguments of an event that are read; shapes stay undecoded until an op is counted."""
+
+    external_id: int | None = msgspec.field(default=None, name="External id")
+    correlation: int | None = None
+    dims: msgspec.Raw = msgspec.field(default=_NULL, name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=_NULL, name="Input type")
+    strides: msgspec.Raw = msgspec.field(default=_NULL, name="Input Strides")
+    concrete: msgspec.Raw = msgspec.field(default=_NULL, name="Concrete Inputs")
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event of a trace: `start` and `duration` in microseconds."""
+
+    name: str = ""
+    phase: str = msgspec.field(default="", name="ph")
+    category: str | None = msgspec.field(default=None, name="cat")
+    process: Any = msgspec.field(default=None, name="pid")
+    thread: Any = msgspec.field(default=None, name="tid")
+    start: float = msgspec.field(default=0.0, name="ts")
+    duration: float = msgspec.field(default=0.0, name="dur")
+    args: Args | None = None
+
+    @property
+    def end(self) -> float:
+        """Microseconds at which it ends."""
+        return self.start + self.duration
+
+
+class _File(msgspec.Struct, frozen=True):
+    events: list[Event] = msgspec.field(name="traceEvents")
+
+
+def read_events(path: Path) -> list[Event]:
+    """Return the complete events of the trace at `path`, in the order of the file.
+
+    Raises:
+        InputError: it cannot be read, is no JSON, is cut short, has no traceEvents, or more than `LONGEST` bytes.
+    """
+    data = _unpacked(path)
+    try:
+        file = msgspec.json.decode(data, type=_File)
+    except msgspec.DecodeError as cause:
+        raise InputError(
+            f"{path} is no trace of PyTorch's profiler ({cause}); expected JSON with traceEvents"
+        ) from cause
+    return [event for event in file.events if event.phase == "X" and event.duration >= 0]
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path, "rb") if packed else path.open("rb") as source:
+            data = source.read(LONGEST + 1)
+    except (OSError, EOFError, zlib.error) as cause:
+        reason = getattr(cause, "strerror", None) or str(cause)
+        raise InputError(f"{path} could not be read ({reason}); expected a trace as .json or .json.gz") from cause
+    if len(data) > LONGEST:
+        raise InputError(f"{path} has more than {LONGEST:,} bytes; trace fewer steps")
+    return data
+
+
+def call_of(event: Event, listed: DType) -> Call | None:
+    """The call that a cpu_op records, or None where the trace has no shapes (`record_shapes` off).
+
+    listed: dtype of the tensors of a list, which a trace does not tell.
+    """
+    args = event.args
+    if args is None:
+        return None
+    dims, types = _decoded(args.dims), _decoded(args.types)
+    strides, texts = _decoded(args.strides), _decoded(args.concrete)
+    if not isinstance(dims, list) or not isinstance(types, list) or len(dims) != len(types):
+        return None
+    steps = strides if isinstance(strides, list) and len(strides) == len(dims) else [[]] * len(dims)
+    arguments = tuple(_argument(*row, listed) for row in zip(dims, types, steps, strict=True))
+    return Call(plain_name(event.name), arguments, tuple(map(str, texts)) if isinstance(texts, list) else ())
+
+
+def plain_name(name: str) -> str:
+    """The name of an op without its namespace: "mm" for aten::mm."""
+    return name.rpartition("::")[2]
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)
+
+
+def _argument(dims: Any, kind: Any, strides: Any, listed: DType) -> Argument:
+    """A tensor by its dims and type, a list of tensors by their dims alone, None for anything else."""
+    if isinstance(dims, list) and dims and all(isinstance(entry, list) for entry in dims):
+        steps = strides if isinstance(strides, list) and len(strides) == len(dims) else [()] * len(dims)
+        return tuple(Tensor(tuple(d), listed, tuple(s)) for d, s in zip(dims, steps, strict=True) if _sizes(d))
+    dtype = _DTYPES.get(kind) if isinstance(kind, str) else None
+    if dtype is None or not _sizes(dims):
+        return None
+    return Tensor(tuple(dims), dtype, tuple(strides) if _sizes(strides) else ())
+
+
+def _sizes(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, int) for entry in value)
