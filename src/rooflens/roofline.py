@@ -55,6 +55,16 @@ def place_phase(phase: Phase, ops: Sequence[Op], hardware: Hardware, dtype: DTyp
     """
     vector = hardware.vector_roof(dtype)
     points = tuple(place(op, hardware.roof(op.dtype) if op.kind.on_matrix_units else vector) for op in ops)
+    return place_ops(phase, points, hardware, dtype)
+
+
+def place_ops(phase: Phase, points: tuple[Point, ...], hardware: Hardware, dtype: DType) -> PhaseProfile:
+    """Add up the points of a phase. `dtype` selects the roof whose ridge point is the phase's.
+
+    Raises:
+        UnknownPeakError: `hardware` has no peak for `dtype`.
+    """
+    ops = [point.op for point in points]
     traffic = Traffic.total_of([op.traffic for op in ops])
     floor_s, shares = serial_floor(points)
     flops = plus(*(op.flops for op in ops))

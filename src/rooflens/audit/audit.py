@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from rooflens.audit.build import Built, build, first_line, quiet
+from rooflens.audit.build import Built, build
+from rooflens.frameworks import first_line, quiet
 from rooflens.audit.counter import Row, Tally, counting, module_paths
 from rooflens.audit.kinds import Work
 from rooflens.audit.known import known_difference

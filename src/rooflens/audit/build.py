@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
-import sys
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rooflens.errors import InputError, MissingExtraError, UnknownArchitectureError
+from rooflens.errors import InputError, UnknownArchitectureError
+from rooflens.frameworks import first_line, frameworks, quiet
 
 MAX_LAYERS = 1024
 """Layers above which a config is refused: no published model comes near, and each costs time to build."""
@@ -67,47 +63,6 @@ def build(values: Mapping[str, Any], origin: str, dtype: str = "bfloat16") -> Bu
         except Exception as cause:  # the framework raises whatever its code runs into
             raise InputError(f"{origin}: {framework} cannot build this config ({first_line(cause)})") from cause
     return Built(model, parameters, type(model).__name__, config.model_type, framework, notes)
-
-
-def frameworks() -> tuple[Any, Any]:
-    """The modules torch and transformers; neither downloads anything from here on.
-
-    Raises:
-        MissingExtraError: one of them is not installed.
-    """
-    offline = {"HF_HUB_OFFLINE": "1", "USE_HUB_KERNELS": "NO", "TRANSFORMERS_VERBOSITY": "error"}
-    before = {name: os.environ.get(name) for name in offline}
-    os.environ.update(offline)
-    try:
-        import torch
-        import transformers
-        import transformers.integrations.hub_kernels
-        import transformers.models.auto.modeling_auto
-    except ImportError as cause:
-        raise MissingExtraError(
-            f"counts of the reference framework need the extra 'torch' (pip install 'rooflens[torch]'; {cause})"
-        ) from cause
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-    kernels = sys.modules["transformers.integrations.hub_kernels"]
-    if getattr(kernels, "_kernels_enabled", False):
-        raise InputError("transformers was imported with kernels of the Hub enabled; set USE_HUB_KERNELS=NO first")
-    return torch, transformers
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the framework's warnings off the terminal."""
-    logger = logging.getLogger("transformers")
-    level = logger.level
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logger.setLevel(logging.ERROR)
-        try:
-            yield
-        finally:
-            logger.setLevel(level)
 
 
 def _config(values: Mapping[str, Any], origin: str, framework: str) -> tuple[Any, tuple[str, ...]]:
@@ -198,10 +153,3 @@ def _from_config(auto: Any, config: Any, options: Mapping[str, Any]) -> Any:
         return auto.from_config(config, experts_implementation="batched_mm", **options)
     except (TypeError, ValueError):
         return auto.from_config(config, **options)
-
-
-def first_line(cause: Exception) -> str:
-    """The kind of an error of the framework, and how what it says begins."""
-    lines = str(cause).strip().splitlines()
-    text = lines[0] if lines else "no reason given"
-    return f"{type(cause).__name__}: {text[:120]}{'...' if len(text) > 120 else ''}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rooflens.audit.build import Built, first_line, quiet
+from rooflens.audit.build import Built
+from rooflens.frameworks import first_line, quiet
 from rooflens.audit.passes import cache_bytes, prefill
 from rooflens.errors import InputError
 

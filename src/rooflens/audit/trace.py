@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rooflens.audit.build import Built, build, first_line, quiet
+from rooflens.audit.build import Built, build
+from rooflens.frameworks import first_line, quiet
 from rooflens.audit.counter import ACTIVATIONS, Row, Tally, counting, module_paths
 from rooflens.audit.kinds import Work
 from rooflens.audit.passes import cache_tensors, memory_of, prefill, returned_cache, run

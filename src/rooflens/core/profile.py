@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from statistics import median
 from typing import Any
 
 from rooflens.core.arrays import Count, is_array, most
@@ -12,6 +13,7 @@ from rooflens.core.hardware import Hardware, Roof
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import Op, Traffic
 from rooflens.core.scenario import Phase, Scenario
+from rooflens.core.timed import TimedPhase
 
 
 class Bound(str, Enum):
@@ -61,11 +63,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An op under its roof, and under its link where it moves bytes over one (byte/s)."""
+    """An op under its roof, and under its link where it moves bytes over one (byte/s).
+
+    measured_s: seconds that it took, a total over its count; None where it was counted and did not run. known: whether
+    a formula gave its FLOP and bytes; where none did, it has no place under the roof.
+    """
 
     op: Op
     roof: Roof
     link_bandwidth: float | None = None
+    measured_s: float | None = None
+    known: bool = True
 
     @property
     def timing(self) -> Timing:
@@ -79,6 +87,51 @@ class Point:
         """Ideal roofline time in seconds, a total over the op's count."""
         return self.timing.floor_s
 
+    @property
+    def time_s(self) -> Count:
+        """Seconds that it took where it ran, else its floor."""
+        return self.floor_s if self.measured_s is None else self.measured_s
+
+    @property
+    def roof_share(self) -> float | None:
+        """Share of its roof that it reached, floor over time: above 1 above the roof; None unless it ran."""
+        return float(self.floor_s) / self.measured_s if self.measured_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one pass of a phase took.
+
+    times_s: seconds of each repeat, without an instrument; of decode the mean step of a repeat. traced: the mean pass
+    of the instrumented run, as it ran; None where there was none. joules: of one pass, where the machine counts them.
+    instrumented: whether `times_s` are those of the instrumented run itself, for want of another.
+    """
+
+    times_s: tuple[float, ...]
+    traced: TimedPhase | None = None
+    joules: float | None = None
+    instrumented: bool = False
+
+    @property
+    def time_s(self) -> float:
+        """Median seconds of one pass."""
+        return median(self.times_s)
+
+    @property
+    def spread(self) -> float:
+        """(Largest - smallest) / median of the repeats, 0.."""
+        return (max(self.times_s) - min(self.times_s)) / self.time_s
+
+    @property
+    def overhead(self) -> float | None:
+        """What the instrument added, as a share of the time without it; None where that is not known."""
+        return None if self.traced is None or self.instrumented else self.traced.wall_s / self.time_s - 1
+
+    @property
+    def scale(self) -> float:
+        """What the times of the instrumented run are multiplied by to add up to `time_s`."""
+        return self.time_s / self.traced.wall_s if self.traced is not None else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class PhaseProfile:
@@ -88,7 +141,9 @@ class PhaseProfile:
     ridge_point: of the roof that the matrix multiplications run under, FLOP/byte.
     matrix_s: model FLOP over the peak that each runs under, summed: what the matrix units are busy for at least.
     floor_s: serial floor, the sum of the kernels' floors. ideal_s: max(sum of FLOP / peak, compulsory
-    bytes / bandwidth); only a time below it is impossible. bound_share: share of floor_s by bound.
+    bytes / bandwidth); only a time below it is impossible. bound_share: share of the time by bound.
+    measured: what a real run took, None where nothing ran; `points` are then the ops of that run. predicted: the same
+    phase as it is counted from the model's shapes, beside a measured one.
     """
 
     phase: Phase
@@ -104,6 +159,13 @@ class PhaseProfile:
     intensity: Count
     ridge_point: float
     bound_share: Mapping[Bound, Count]
+    measured: Measurement | None = None
+    predicted: PhaseProfile | None = None
+
+    @property
+    def time_s(self) -> Count:
+        """Seconds of one pass: measured where it ran, else the serial floor."""
+        return self.floor_s if self.measured is None else self.measured.time_s
 
     @property
     def bound(self) -> Any:

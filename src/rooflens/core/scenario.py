@@ -146,7 +146,8 @@ class Scenario:
     """Batch, prompt and output length, dtypes and conventions.
 
     context: tokens cached before the decode step that is counted; prompt + output // 2 unless given.
-    image_tokens: of each sequence, for models with cross-attention layers.
+    image_tokens: of each sequence, for models with cross-attention layers. ran: whether it was run: `context` is then
+    the mean of the steps that ran, and the output was made in full.
     """
 
     batch: Count
@@ -156,6 +157,7 @@ class Scenario:
     context: Count | None = None
     conventions: Conventions = field(default_factory=Conventions)
     image_tokens: Count = 0
+    ran: bool = False
 
     @property
     def decode_context(self) -> Count:
@@ -165,7 +167,7 @@ class Scenario:
     @property
     def longest_context(self) -> Count:
         """Tokens that each sequence holds at the end: prompt and output, or the explicit context and one more."""
-        return self.prompt + self.output if self.context is None else self.context + 1
+        return self.prompt + self.output if self.context is None or self.ran else self.context + 1
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -179,6 +181,6 @@ class Scenario:
 
     @property
     def _decodes(self) -> bool:
-        if self.context is not None:
+        if self.context is not None and not self.ran:
             return True
         return bool(self.output > 1) if isinstance(self.output, (int, float)) else bool((self.output > 1).any())

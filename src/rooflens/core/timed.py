@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from rooflens.core.op import Op, OpKind
 
+MODULE_RANGE = "module: "
+"""What a range of a trace is named that says which module runs inside it."""
+
 MATRIX = (OpKind.GEMM, OpKind.EXPERTS, OpKind.ATTENTION)
 
 

@@ -13,16 +13,13 @@ from pathlib import Path
 
 from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traffic
 from rooflens.core.scenario import AttentionFlops
-from rooflens.core.timed import TimedOp, TimedPhase
+from rooflens.core.timed import MODULE_RANGE, TimedOp, TimedPhase
 from rooflens.count.framework_names import Work, work_of
 from rooflens.errors import InputError
 from rooflens.sources.kineto_file import Event, read_events
 from rooflens.sources.kineto_tree import LAUNCHES, RANGES, Node, forest
 
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
-MODULE = "module: "
-"""What a range is named that says which module runs inside it."""
-
 Modules = Mapping[str, Sequence[tuple[str, str]]]
 """By phase: (op, module) of every op that works in one pass, in order."""
 
@@ -63,14 +60,14 @@ def read_kineto(
 
 
 def read_modules(path: Path, phases: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return in which module each op of a phase ran, from a trace whose ranges name modules (`MODULE`)."""
+    """Return in which module each op of a phase ran, from a trace whose ranges name modules (`MODULE_RANGE`)."""
     roots = forest(read_events(path), AttentionFlops.CAUSAL)
     return {name: [_owned(node) for range_ in _ranges(roots, name)[:1] for node in _working(range_)] for name in phases}
 
 
 def _owned(node: Node) -> tuple[str, str]:
     ranges = (above.event.name for above in node.above() if above.event.category in RANGES)
-    return node.name, next((name.removeprefix(MODULE) for name in ranges if name.startswith(MODULE)), "")
+    return node.name, next((name.removeprefix(MODULE_RANGE) for name in ranges if name.startswith(MODULE_RANGE)), "")
 
 
 def _ranges(roots: Sequence[Node], name: str) -> list[Node]:

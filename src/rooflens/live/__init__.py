@@ -1,0 +1,1 @@
+"""What runs on this machine: models, ceilings, and what tells of the machine's state. Only here torch computes."""

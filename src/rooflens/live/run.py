@@ -1,0 +1,162 @@
+"""A measured run: phases timed without an instrument, then once more under the profiler for the breakdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rooflens.core.scenario import PhaseKind
+from rooflens.live.device import Device
+from rooflens.live.nvtx import range as nvtx_range
+from rooflens.live.passes import Runner, inference, module_ranges, timed
+from rooflens.live.trace import phase_range, traced
+
+TRACED_STEPS = 16
+"""Decode steps of an instrumented run at most: a step of a small model is thousands of events."""
+
+PREFILL, DECODE = PhaseKind.PREFILL.value, PhaseKind.DECODE.value
+Progress = Callable[[str, float], None]
+"""Told what is done now and how much of the whole is done, 0..1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often what runs. output: tokens of each sequence, the first of which comes out of prefill.
+
+    between: called before the first repeat and after each; what it returns is kept (a probe of the machine).
+    """
+
+    output: int
+    warmup: int = 1
+    repeat: int = 5
+    between: Callable[[], Any] | None = None
+    progress: Progress | None = None
+
+    @property
+    def steps(self) -> int:
+        """Decode steps of one repeat."""
+        return self.output - 1
+
+    @property
+    def traced_steps(self) -> range:
+        """Numbers of the steps that are traced: the middle ones, whose mean context is that of all."""
+        many = self.steps if self.steps <= TRACED_STEPS else TRACED_STEPS - (self.steps - TRACED_STEPS) % 2
+        first = (self.steps - many) // 2
+        return range(first, first + many)
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds of each repeat: of the prefill pass, and of a decode step (the mean of a repeat's steps).
+
+    probes: what `between` returned. partial: whether the run was stopped before its last repeat.
+    """
+
+    prefill_s: list[float] = field(default_factory=list)
+    decode_s: list[float] = field(default_factory=list)
+    probes: list[Any] = field(default_factory=list)
+    partial: bool = False
+
+
+def time_phases(runner: Runner, schedule: Schedule) -> Times:
+    """Time `schedule.repeat` runs of both phases after its warm-up, nothing recorded inside them.
+
+    A run that is interrupted returns the repeats that were complete, if there is one.
+
+    Raises:
+        KeyboardInterrupt: before the first repeat was complete.
+    """
+    times = Times()
+    whole = schedule.warmup + schedule.repeat
+    try:
+        with inference():
+            tokens = runner.tokens()
+            for index in range(whole):
+                _tell(schedule, "warm-up" if index < schedule.warmup else "timing", index / whole)
+                if index == schedule.warmup:
+                    _probe(schedule, times)
+                prefill_s, decode_s = _repeat(runner, tokens, schedule.steps)
+                if index >= schedule.warmup:
+                    times.prefill_s.append(prefill_s)
+                    times.decode_s += [decode_s] if schedule.steps else []
+                    _probe(schedule, times)
+    except KeyboardInterrupt:
+        if not times.prefill_s:
+            raise
+        times.partial = True
+    return times
+
+
+def _repeat(runner: Runner, tokens: Any, steps: int) -> tuple[float, float]:
+    """Seconds of a prefill, and of the mean of `steps` decode steps after it."""
+
+    def prefill() -> tuple[Any, Any]:
+        with nvtx_range(PREFILL):
+            return runner.prefill(tokens)
+
+    def decode() -> None:
+        state = first
+        with nvtx_range(DECODE):
+            for _ in range(steps):
+                state = runner.step(*state)
+
+    prefill_s, first = timed(runner.device, prefill)
+    return prefill_s, (timed(runner.device, decode)[0] / steps if steps else 0.0)
+
+
+def trace_phases(runner: Runner, schedule: Schedule, folder: Path) -> dict[str, Path]:
+    """Run both phases once more under the profiler; returns the trace of each by the name of its phase.
+
+    Prefill is traced once, decode in its middle steps in a session of their own.
+    """
+    files = {PREFILL: folder / "prefill.json"}
+    with inference():
+        tokens = runner.tokens()
+        _tell(schedule, "tracing prefill", 0.0)
+        with traced(runner.device, files[PREFILL]):
+            state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
+        if schedule.steps:
+            files[DECODE] = folder / "decode.json"
+            steps = schedule.traced_steps
+            for _ in range(steps.start):
+                state = runner.step(*state)
+            _tell(schedule, "tracing decode", 0.5)
+            with traced(runner.device, files[DECODE]):
+                for _ in steps:
+                    state = _in_range(runner.device, DECODE, lambda: runner.step(*state))  # noqa: B023 (called at once)
+    return files
+
+
+def trace_modules(runner: Runner, schedule: Schedule, folder: Path) -> dict[str, Path]:
+    """One pass of each phase with a range for every module, for their names alone."""
+    file = folder / "modules.json"
+    with inference():
+        tokens = runner.tokens()
+        _tell(schedule, "naming kernels", 0.8)
+        with traced(runner.device, file), module_ranges(runner.model):
+            state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
+            if schedule.steps:
+                _in_range(runner.device, DECODE, lambda: runner.step(*state))
+    return {name: file for name in ((PREFILL, DECODE) if schedule.steps else (PREFILL,))}
+
+
+def _in_range(device: Device, name: str, function: Callable[[], Any]) -> Any:
+    with phase_range(name):
+        result = function()
+        device.synchronize()
+    return result
+
+
+def _probe(schedule: Schedule, times: Times) -> None:
+    if schedule.between is not None:
+        times.probes.append(schedule.between())
+
+
+def _tell(schedule: Schedule, what: str, done: float) -> None:
+    if schedule.progress is not None:
+        schedule.progress(what, done)
+
+
+__all__ = ["DECODE", "PREFILL", "Schedule", "Times", "time_phases", "trace_modules", "trace_phases"]

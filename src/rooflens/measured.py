@@ -1,0 +1,82 @@
+"""Measured ops under their roofs: what was achieved, what it was bound by, and what that is a share of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rooflens.core.hardware import Hardware, Roof
+from rooflens.core.op import DType, Op
+from rooflens.core.profile import Bound, Measurement, PhaseProfile, Point
+from rooflens.core.scenario import Phase
+from rooflens.core.timed import TimedOp
+from rooflens.roofline import place_ops
+
+
+def place_measured(
+    phase: Phase, measured: Measurement, hardware: Hardware, dtype: DType, *, predicted: PhaseProfile
+) -> PhaseProfile:
+    """Put what ran of a phase under its roofs on `hardware`, beside what was `predicted` of it.
+
+    Times of the instrumented run are scaled to those without the instrument. FLOP and bytes are those of the ops that
+    ran; compulsory bytes are the prediction's, since a trace does not tell what has to move. Without an instrumented
+    run the ops are the predicted ones and have no times of their own.
+
+    bound_share: overhead is the time in which no op worked, over the whole; each op's time goes to the larger of its
+    floors, and that of ops without a formula to what holds most of the others.
+    """
+    if measured.traced is None:
+        return replace(predicted, measured=measured, predicted=predicted, bound_share=_untraced(measured, predicted))
+    points = tuple(_point(timed, hardware, dtype, measured.scale) for timed in measured.traced.ops)
+    placed = place_ops(phase, points, hardware, dtype)
+    return replace(
+        placed,
+        compulsory_bytes=predicted.compulsory_bytes,
+        ideal_s=predicted.ideal_s,
+        bound_share=_shares(measured, points),
+        measured=measured,
+        predicted=predicted,
+    )
+
+
+def _point(timed: TimedOp, hardware: Hardware, dtype: DType, scale: float) -> Point:
+    return Point(timed.op, _roof(timed.op, hardware, dtype), measured_s=timed.seconds * scale, known=timed.known)
+
+
+def _roof(op: Op, hardware: Hardware, dtype: DType) -> Roof:
+    """The roof of its dtype where the machine has one; else that of the phase, which `unplaced` says."""
+    if not op.kind.on_matrix_units:
+        return hardware.vector_roof(dtype)
+    return hardware.roof(op.dtype if hardware.peak(op.dtype) is not None else dtype)
+
+
+def unplaced(points: Iterable[Point]) -> dict[DType, float]:
+    """Dtypes of matrix multiplications without a peak of their own, and the seconds that they took."""
+    found: dict[DType, float] = {}
+    for point in points:
+        if point.op.kind.on_matrix_units and point.roof.dtype is not point.op.dtype:
+            found[point.op.dtype] = found.get(point.op.dtype, 0.0) + float(point.time_s)
+    return found
+
+
+def _shares(measured: Measurement, points: Sequence[Point]) -> dict[Bound, float]:
+    traced = measured.traced
+    assert traced is not None
+    shares = dict.fromkeys(Bound, 0.0)
+    for point in points:
+        if point.known:
+            shares[point.timing.bound] += float(point.time_s)
+    held = sum(shares.values())
+    works = min(1.0, traced.busy_s / traced.wall_s) if traced.wall_s else 0.0
+    shares = {bound: works * seconds / held if held else 0.0 for bound, seconds in shares.items()}
+    shares[Bound.OVERHEAD] = 1.0 - works if held else 1.0
+    return shares
+
+
+def _untraced(measured: Measurement, predicted: PhaseProfile) -> dict[Bound, float]:
+    """Without a breakdown: what the floors explain of the time goes to their bounds; the rest is not told apart.
+
+    It counts as the bound with the larger floor, as a slower kernel would be.
+    """
+    del measured
+    return {bound: float(share) for bound, share in predicted.bound_share.items()}
