@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rooflens.core.hardware import Hardware, Roof
-from rooflens.core.op import DType, Op
+from rooflens.core.op import DType, Op, Traffic
 from rooflens.core.profile import Bound, Measurement, PhaseProfile, Point
 from rooflens.core.scenario import Phase
 from rooflens.core.timed import TimedOp
@@ -71,6 +71,38 @@ def _shares(measured: Measurement, points: Sequence[Point]) -> dict[Bound, float
     shares = {bound: works * seconds / held if held else 0.0 for bound, seconds in shares.items()}
     shares[Bound.OVERHEAD] = 1.0 - works if held else 1.0
     return shares
+
+
+def scale_to_depth(measured: Measurement, depth: int, layers: int) -> Measurement | None:
+    """What the whole model of `depth` layers takes, from a run of its first `layers`; None without a breakdown.
+
+    Ops inside a layer (a module whose path has a number) count depth / layers times; embedding, last norm and output
+    head once. Time outside ops grows as the number of ops does.
+    """
+    traced, ratio = measured.traced, depth / layers
+    if traced is None:
+        return None
+    ops = tuple(_repeated(timed, ratio) if _LAYER in timed.op.name else timed for timed in traced.ops)
+    seconds = sum(timed.seconds for timed in ops)
+    calls = sum(timed.op.count for timed in ops) / max(1, sum(timed.op.count for timed in traced.ops))
+    busy = traced.busy_s * seconds / traced.op_s if traced.op_s else 0.0
+    wall = busy + (traced.wall_s - traced.busy_s) * calls
+    whole = replace(traced, ops=ops, busy_s=busy, dispatch_s=traced.dispatch_s * calls, wall_s=wall)
+    factor = wall / traced.wall_s if traced.wall_s else ratio
+    joules = None if measured.joules is None else measured.joules * factor
+    return replace(measured, traced=whole, times_s=tuple(s * factor for s in measured.times_s), joules=joules)
+
+
+_LAYER = ".*"
+
+
+def _repeated(timed: TimedOp, ratio: float) -> TimedOp:
+    op = timed.op
+    kinds = {kind: getattr(op.traffic, kind) * ratio for kind in Traffic.__dataclass_fields__}
+    count = max(1, round(op.count * ratio))
+    flops, model_flops = op.flops * ratio, op.model_flops * ratio
+    more = replace(op, flops=flops, model_flops=model_flops, traffic=Traffic(**kinds), count=count)
+    return replace(timed, op=more, seconds=timed.seconds * ratio)
 
 
 def _untraced(measured: Measurement, predicted: PhaseProfile) -> dict[Bound, float]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rooflens.audit.build import Built, build
-from rooflens.frameworks import first_line, quiet
 from rooflens.audit.counter import Row, Tally, counting, module_paths
 from rooflens.audit.kinds import Work
 from rooflens.audit.known import known_difference
 from rooflens.audit.passes import cache_bytes, cache_of, prefill, run, weight_memory
 from rooflens.audit.report import LONGER, PROMPT, AuditReport, Claims, Comparison, Figures, OpCount, Verdict
+from rooflens.frameworks import first_line, quiet
 
 T = TypeVar("T")
 

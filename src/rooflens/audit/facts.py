@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rooflens.audit.build import Built
-from rooflens.frameworks import first_line, quiet
 from rooflens.audit.passes import cache_bytes, prefill
 from rooflens.errors import InputError
+from rooflens.frameworks import first_line, quiet
 
 _SHORT = 8
 """Tokens below every published window."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rooflens.audit.build import Built, build
-from rooflens.frameworks import first_line, quiet
 from rooflens.audit.counter import ACTIVATIONS, Row, Tally, counting, module_paths
 from rooflens.audit.kinds import Work
 from rooflens.audit.passes import cache_tensors, memory_of, prefill, returned_cache, run
@@ -18,6 +17,7 @@ from rooflens.audit.traffic import storage_of
 from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traffic
 from rooflens.core.scenario import Logits, Phase, Precision
 from rooflens.errors import InputError
+from rooflens.frameworks import first_line, quiet
 
 FRAMEWORK_DTYPES = {DType.BF16: "bfloat16", DType.FP16: "float16", DType.FP32: "float32"}
 """Storage between kernels that the framework's model is built in."""

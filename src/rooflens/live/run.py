@@ -51,12 +51,14 @@ class Schedule:
 class Times:
     """Seconds of each repeat: of the prefill pass, and of a decode step (the mean of a repeat's steps).
 
-    probes: what `between` returned. partial: whether the run was stopped before its last repeat.
+    probes: what `between` returned. joules: of one pass of each phase, where the machine counts them. partial:
+    whether the run was stopped before its last repeat.
     """
 
     prefill_s: list[float] = field(default_factory=list)
     decode_s: list[float] = field(default_factory=list)
     probes: list[Any] = field(default_factory=list)
+    joules: dict[str, float] = field(default_factory=dict)
     partial: bool = False
 
 
@@ -139,7 +141,7 @@ def trace_modules(runner: Runner, schedule: Schedule, folder: Path) -> dict[str,
             state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
             if schedule.steps:
                 _in_range(runner.device, DECODE, lambda: runner.step(*state))
-    return {name: file for name in ((PREFILL, DECODE) if schedule.steps else (PREFILL,))}
+    return dict.fromkeys((PREFILL, DECODE) if schedule.steps else (PREFILL,), file)
 
 
 def _in_range(device: Device, name: str, function: Callable[[], Any]) -> Any:

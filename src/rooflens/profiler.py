@@ -1,0 +1,245 @@
+"""A real run of a model -> Profile: what was measured, beside what is counted from the same shapes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rooflens.core.hardware import Hardware
+from rooflens.core.model import ModelSpec
+from rooflens.core.op import DType
+from rooflens.core.profile import Finding, Measurement, PhaseProfile, Profile
+from rooflens.core.scenario import Conventions, Logits, Phase, Scenario
+from rooflens.core.timed import TimedPhase
+from rooflens.count import forward, kv_cache_bytes, weight_bytes
+from rooflens.errors import InputError
+from rooflens.findings import findings
+from rooflens.frameworks import first_line
+from rooflens.live.device import Device
+from rooflens.live.load import TORCH_DTYPES, Loading, load_weights, random_weights
+from rooflens.live.memory import check_fits, is_out_of_memory
+from rooflens.live.passes import Runner
+from rooflens.live.run import Progress, Schedule, Times, time_phases, trace_modules, trace_phases
+from rooflens.measured import place_measured, scale_to_depth
+from rooflens.precision import Dtypes, settle
+from rooflens.roofline import place_phase
+from rooflens.sources.config import spec_from_config
+from rooflens.sources.kineto import read_kineto, read_modules
+from rooflens.workload import scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is run: a loaded model with the spec that it is counted by.
+
+    depth: layers of the whole model, where only its first were loaded.
+    """
+
+    spec: ModelSpec
+    model: Any
+    loading: Loading
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How it is run: sequences, prompt and output tokens, repeats; conventions of what is counted of it.
+
+    keep: a folder that the traces are kept in.
+    """
+
+    batch: int = 1
+    prompt: int = 512
+    output: int = 64
+    warmup: int = 1
+    repeat: int = 5
+    conventions: Conventions = Conventions()
+    keep: Path | None = None
+    progress: Progress | None = None
+    probe: Callable[[], Any] | None = None
+
+
+Settle = Callable[[list[Any]], tuple[Hardware, tuple[Finding, ...]]]
+"""Given the probes of a run: the ceilings that held while it ran, and what is to be said of them."""
+
+
+def check_dtype(dtype: DType) -> None:
+    """Raises InputError for a dtype that no model is run in."""
+    if dtype not in TORCH_DTYPES:
+        raise InputError(
+            f"a model is run in {', '.join(TORCH_DTYPES)}, and not in {dtype}; leave out --dtype or pass one"
+        )
+
+
+def load_subject(
+    spec: ModelSpec, source: Path | Mapping[str, Any], loading: Loading, *, longest: int = 0, batch: int = 1
+) -> Subject:
+    """Load the model of `spec`: the weights of the folder or GGUF file `source`, or random ones for a config.
+
+    longest, batch: tokens of the longest sequence and sequences, whose cache must fit too.
+
+    Raises:
+        InputError: it does not fit into memory (known before anything is loaded), or it cannot be loaded.
+    """
+    check_dtype(loading.dtype)
+    depth = loading.layers or spec.depth
+    size = weight_bytes(spec, loading.dtype, loading.dtype) * min(depth, spec.depth) // max(1, spec.depth)
+    cache = batch * int(kv_cache_bytes(spec, longest, loading.dtype))
+    check_fits(int(1.15 * size) + cache, loading.device, f"{spec.name} in {loading.dtype}")
+    if isinstance(source, Path):
+        model = load_weights(source, loading)
+    else:
+        model = random_weights(source, spec.name, loading)
+    if loading.layers is not None:
+        _check_slice(spec, model, loading.layers)
+    return Subject(spec, model, loading, spec.depth if loading.layers else None)
+
+
+def _check_slice(spec: ModelSpec, model: Any, layers: int) -> None:
+    """Refuse a slice that lacks a kind of layer that the whole model has: what is scaled would be another model."""
+    values = model.config.to_dict()
+    part = spec_from_config(values, name=spec.name, origin=f"{spec.name}, {layers} layers")
+    kinds = {replace(layer, count=1, storage=()) for layer in spec.layers}
+    missing = kinds - {replace(layer, count=1, storage=()) for layer in part.layers}
+    if missing:
+        raise InputError(
+            f"the first {layers:,} layers of {spec.name} have {len(kinds) - len(missing)} of its {len(kinds)} kinds of "
+            "layers, and what is measured is scaled to all; pass more --layers"
+        )
+
+
+def profile_subject(subject: Subject, work: Work, settle_hardware: Settle) -> Profile:
+    """Run `subject` and return what was measured and what was predicted of it.
+
+    Phase times come from repeats with nothing recorded; the breakdown from a second, instrumented run, scaled to the
+    first. A run that is stopped half-way (Ctrl-C, no memory left, a device that is gone) gives what it had, and says so.
+
+    Raises:
+        KeyboardInterrupt, InputError: before a repeat was complete.
+    """
+    runner = Runner(
+        subject.model, subject.loading.device, work.batch, work.prompt, last=work.conventions.logits is Logits.LAST
+    )
+    schedule = Schedule(work.output, work.warmup, work.repeat, between=work.probe, progress=work.progress)
+    with _said(subject.loading.device):
+        times = time_phases(runner, schedule)
+    traced, stopped = ((), _stopped(times)) if times.partial else _traced(runner, schedule, work)
+    hardware, moved = settle_hardware(times.probes)
+    return _profile(subject, work, (times, traced), (hardware, (*stopped, *moved)))
+
+
+def _traced(runner: Runner, schedule: Schedule, work: Work) -> tuple[tuple[TimedPhase, ...], tuple[Finding, ...]]:
+    """The phases of the instrumented run; none, and why, where it was stopped."""
+    try:
+        with _folder(work.keep) as folder:
+            files = trace_phases(runner, schedule, folder)
+            names = trace_modules(runner, schedule, folder)
+            modules = {phase: read_modules(file, [phase])[phase] for phase, file in names.items()}
+            convention = work.conventions.attention_flops
+            return tuple(
+                phase
+                for name, file in files.items()
+                for phase in read_kineto(file, [name], convention=convention, modules=modules)
+            ), ()
+    except KeyboardInterrupt:
+        text = "the run was interrupted before its breakdown; the phase times are complete"
+    except (MemoryError, RuntimeError) as cause:
+        text = f"the instrumented run failed ({_why(cause)}); the phase times are complete, the breakdown is missing"
+    return (), (Finding("warning", "interrupted", text),)
+
+
+def _stopped(times: Times) -> tuple[Finding, ...]:
+    done = len(times.prefill_s)
+    text = f"the run was stopped after {done} complete repeat{'s' if done > 1 else ''}; the breakdown is missing"
+    return (Finding("warning", "interrupted", text),)
+
+
+def _profile(
+    subject: Subject,
+    work: Work,
+    ran: tuple[Times, tuple[TimedPhase, ...]],
+    settled: tuple[Hardware, tuple[Finding, ...]],
+) -> Profile:
+    times, traced = ran
+    hardware, said = settled
+    dtype, spec = subject.loading.dtype, subject.spec
+    precision, notes = settle(spec, hardware, Dtypes(dtype, dtype, dtype))
+    counted = scenario(
+        batch=work.batch,
+        prompt=work.prompt,
+        output=work.output,
+        context=work.prompt + max(0, work.output - 2) // 2,
+        precision=precision,
+        conventions=work.conventions,
+    )
+    counted = replace(counted, ran=True)
+    measured = _measurements(subject, times, traced)
+    phases = tuple(_phase(spec, phase, counted, hardware, measured[str(phase.kind)]) for phase in counted.phases)
+    profile = Profile(spec, hardware, counted, phases)
+    return replace(profile, findings=(*said, *notes, *findings(profile)))
+
+
+def _measurements(subject: Subject, times: Times, traced: tuple[TimedPhase, ...]) -> dict[str, Measurement]:
+    """What was measured of each phase; of a slice scaled to the whole depth."""
+    phases = {phase.name: phase for phase in traced}
+    found = {}
+    for name, seconds in (("prefill", times.prefill_s), ("decode", times.decode_s)):
+        if seconds:
+            found[name] = Measurement(tuple(seconds), phases.get(name), times.joules.get(name))
+    if subject.depth is None:
+        return found
+    return {name: _scaled(one, subject.depth, subject.loading.layers or subject.depth) for name, one in found.items()}
+
+
+def _phase(spec: ModelSpec, phase: Phase, counted: Scenario, hardware: Hardware, measured: Measurement) -> PhaseProfile:
+    precision = counted.precision
+    ops = forward(spec, phase, precision, counted.conventions)
+    predicted = place_phase(phase, ops, hardware, precision.compute)
+    return place_measured(phase, measured, hardware, precision.compute, predicted=predicted)
+
+
+def _scaled(measured: Measurement, depth: int, layers: int) -> Measurement:
+    scaled = scale_to_depth(measured, depth, layers)
+    if scaled is None:
+        raise InputError(
+            f"the run of a slice stopped before the breakdown that scales it ({measured.time_s:.4g} s for {layers:,} "
+            f"of {depth:,} layers); run it again"
+        )
+    return scaled
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """A folder for traces: the one that is kept, or one that is gone afterwards."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="rooflens-") as name:
+            yield Path(name)
+        return
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise InputError(
+            f"{keep} cannot hold traces ({cause.strerror}); expected a folder that can be written"
+        ) from cause
+    yield keep
+
+
+@contextmanager
+def _said(device: Device) -> Iterator[None]:
+    """What can go wrong in a run, in one sentence."""
+    try:
+        yield
+    except (MemoryError, RuntimeError, NotImplementedError) as cause:
+        if is_out_of_memory(cause):
+            raise InputError(
+                f"{device.name} ran out of memory; take a smaller --batch, --prompt or --dtype, or --layers"
+            ) from cause
+        raise InputError(f"the model did not run on {device.name} ({_why(cause)})") from cause
+
+
+def _why(cause: BaseException) -> str:
+    return "out of memory" if is_out_of_memory(cause) else first_line(cause)
