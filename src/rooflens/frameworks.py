@@ -52,7 +52,7 @@ def quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def first_line(cause: Exception) -> str:
+def first_line(cause: BaseException) -> str:
     """The kind of an error of the framework, and how what it says begins."""
     lines = str(cause).strip().splitlines()
     text = lines[0] if lines else "no reason given"

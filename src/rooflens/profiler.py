@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.core.profile import Finding, Measurement, PhaseProfile, Profile
-from rooflens.core.scenario import Conventions, Logits, Phase, Scenario
+from rooflens.core.scenario import Conventions, Fusion, Logits, Phase, Scenario
 from rooflens.core.timed import TimedPhase
 from rooflens.count import forward, kv_cache_bytes, weight_bytes
 from rooflens.errors import InputError
@@ -57,7 +57,7 @@ class Work:
     output: int = 64
     warmup: int = 1
     repeat: int = 5
-    conventions: Conventions = Conventions()
+    conventions: Conventions = field(default_factory=lambda: Conventions(fusion=Fusion.FRAMEWORK))
     keep: Path | None = None
     progress: Progress | None = None
     probe: Callable[[], Any] | None = None
@@ -70,9 +70,8 @@ Settle = Callable[[list[Any]], tuple[Hardware, tuple[Finding, ...]]]
 def check_dtype(dtype: DType) -> None:
     """Raises InputError for a dtype that no model is run in."""
     if dtype not in TORCH_DTYPES:
-        raise InputError(
-            f"a model is run in {', '.join(TORCH_DTYPES)}, and not in {dtype}; leave out --dtype or pass one"
-        )
+        known = ", ".join(TORCH_DTYPES)
+        raise InputError(f"a model is run in {known}, and not in {dtype}; pass one of them, or no --dtype")
 
 
 def load_subject(
@@ -90,10 +89,7 @@ def load_subject(
     size = weight_bytes(spec, loading.dtype, loading.dtype) * min(depth, spec.depth) // max(1, spec.depth)
     cache = batch * int(kv_cache_bytes(spec, longest, loading.dtype))
     check_fits(int(1.15 * size) + cache, loading.device, f"{spec.name} in {loading.dtype}")
-    if isinstance(source, Path):
-        model = load_weights(source, loading)
-    else:
-        model = random_weights(source, spec.name, loading)
+    model = load_weights(source, loading) if isinstance(source, Path) else random_weights(source, spec.name, loading)
     if loading.layers is not None:
         _check_slice(spec, model, loading.layers)
     return Subject(spec, model, loading, spec.depth if loading.layers else None)
@@ -116,7 +112,7 @@ def profile_subject(subject: Subject, work: Work, settle_hardware: Settle) -> Pr
     """Run `subject` and return what was measured and what was predicted of it.
 
     Phase times come from repeats with nothing recorded; the breakdown from a second, instrumented run, scaled to the
-    first. A run that is stopped half-way (Ctrl-C, no memory left, a device that is gone) gives what it had, and says so.
+    first. A run that is stopped half-way (Ctrl-C, no memory left, a device that is gone) gives what it had and says so.
 
     Raises:
         KeyboardInterrupt, InputError: before a repeat was complete.
@@ -222,9 +218,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
     try:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise InputError(
-            f"{keep} cannot hold traces ({cause.strerror}); expected a folder that can be written"
-        ) from cause
+        raise InputError(f"{keep} cannot hold traces ({cause.strerror}); expected a folder to write to") from cause
     yield keep
 
 
