@@ -12,7 +12,7 @@ from rooflens.version import __version__
 
 _HOMES = {
     "api": ("predict",),
-    "core.hardware": ("Ceiling", "Hardware", "Link", "MemoryLevel", "Roof"),
+    "core.hardware": ("Ceiling", "Hardware", "KernelShape", "Link", "MemoryLevel", "Roof"),
     "core.model": ("Attention", "Layer", "Linear", "Mlp", "ModelSpec", "Norm"),
     "core.op": ("DType", "Op", "OpKind", "Provenance", "Traffic"),
     "core.profile": ("Bound", "Finding", "PhaseProfile", "Point", "Profile", "Timing"),
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from rooflens.core.hardware import (
         Ceiling as Ceiling,
         Hardware as Hardware,
+        KernelShape as KernelShape,
         Link as Link,
         MemoryLevel as MemoryLevel,
         Roof as Roof,

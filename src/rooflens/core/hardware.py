@@ -4,26 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from rooflens.core.op import DType, Provenance
 from rooflens.errors import UnknownPeakError
 
+STABLE_SPREAD = 0.10
+"""The spread up to which a measured figure counts as stable."""
+
+
+class KernelShape(str, Enum):
+    """A shape of kernel that decode is made of, and whose own ceiling can be measured.
+
+    m1_linear: a linear layer over one row of activations; skinny_linear: over 16 rows; decode_attention: one query
+    of each sequence over a long KV cache.
+    """
+
+    M1_LINEAR = "m1_linear"
+    SKINNY_LINEAR = "skinny_linear"
+    DECODE_ATTENTION = "decode_attention"
+
+    def __str__(self) -> str:
+        return self.value
+
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """One figure of a part and where it comes from. The unit is said by the field that holds it."""
+    """One figure of a part and where it comes from. The unit is said by the field that holds it.
+
+    spread: (largest - smallest) / median of the repeats of a measured figure, from 0; None where nothing was repeated.
+    """
 
     value: float
     provenance: Provenance
+    spread: float | None = None
+
+    @property
+    def stable(self) -> bool:
+        """Whether repeats lie within a tenth of their median; a figure that was not repeated counts as stable."""
+        return self.spread is None or self.spread <= STABLE_SPREAD
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLevel:
-    """A level of memory: `bandwidth` in byte/s, `capacity` in bytes; None where it is not known."""
+    """A level of memory: `bandwidth` in byte/s, `capacity` in bytes; None where it is not known.
+
+    patterns: measured byte/s of "read", "copy" and "triad", and of "copy_nt" and "triad_nt" whose stores bypass the
+    caches; N bytes of each array that is named in the source line count, write-allocates do not. The bandwidth of a
+    measured level is that of "read".
+    """
 
     name: str
     bandwidth: Ceiling | None = None
     capacity: Ceiling | None = None
+    patterns: Mapping[str, Ceiling] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +98,8 @@ class Hardware:
     vector: peaks of the vector units by dtype (CUDA cores, shaders).
     absent: dtypes that the part's matrix units do not have, as opposed to not known.
     memory: the device memory; `memory_label` is the vendor's size, `memory_bytes` what the driver reports.
+    kernels: measured byte/s (weights and activations, or KV) that kernels of a shape reach in a dtype.
+    conditions: what held while figures were measured, as (name, value): processor, threads, clock, date.
     """
 
     name: str
@@ -87,6 +123,8 @@ class Hardware:
     notes: tuple[str, ...] = ()
     confidence: str = ""
     origin: str = "data sheet"
+    kernels: Mapping[tuple[KernelShape, DType], Ceiling] = field(default_factory=dict)
+    conditions: tuple[tuple[str, str], ...] = ()
 
     @property
     def memory_bytes(self) -> Ceiling | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from rooflens.core.hardware import Ceiling, Conflict, Hardware, Link, MemoryLevel
+from rooflens.core.hardware import Ceiling, Conflict, Hardware, KernelShape, Link, MemoryLevel
 from rooflens.core.op import DType
 from rooflens.errors import HardwareError
 from rooflens.sources.toml_table import ORIGIN, Scale, Table, read_toml, shown
@@ -18,6 +18,7 @@ ARITHMETIC = tuple(dtype for dtype in DType if dtype.arithmetic is dtype)
 
 _PEAK = Scale("FLOP/s", 1e9, 1e19, "100 TFLOP/s")
 _BANDWIDTH = Scale("B/s", 1e8, 1e15, "2 TB/s")
+_KERNEL = Scale("B/s", 1e5, 1e15, "20 GB/s")
 _SIZE = Scale("B", 1e6, 1e16, "80 GB")
 _CACHE = Scale("B", 1e3, 1e13, "50 MiB")
 _MULTIPROCESSORS = Scale(None, 1, 1e6, "132")
@@ -25,8 +26,14 @@ _BOOST_MHZ = Scale(None, 1, 1e5, "1830")
 _POWER_W = Scale(None, 0.1, 1e5, "700")
 
 _TEXTS = ("name", "title", "vendor", "architecture", "confidence", "aliases", "device_names", "notes")
-_TABLES = ("unclear_device_names", "matrix", "vector", "memory", "chip", "caches", "links", "conflicts")
+_TABLES = (
+    *("unclear_device_names", "matrix", "vector", "memory", "chip", "caches", "links", "conflicts"),
+    *("kernels", "conditions"),
+)
 _PEAKS = tuple(str(dtype) for dtype in ARITHMETIC)
+
+PATTERNS = ("read", "copy", "triad", "copy_nt", "triad_nt")
+"""The ways in which a level of memory is measured."""
 
 
 def read_hardware(path: str | os.PathLike[str]) -> Hardware:
@@ -58,7 +65,9 @@ def read_hardware(path: str | os.PathLike[str]) -> Hardware:
         absent=_absent(file.child("matrix", (*_PEAKS, "absent", *ORIGIN))),
         memory_label=label,
         memory_driver=driver,
-        caches=tuple(_cache(table) for table in file.children("caches", ("name", "size", "bandwidth", *ORIGIN))),
+        caches=tuple(
+            _cache(table) for table in file.children("caches", ("name", "size", "bandwidth", "patterns", *ORIGIN))
+        ),
         links=tuple(_link(table) for table in file.children("links", ("name", "per_direction", "total", *ORIGIN))),
         power_w=chip.figure("power_w", _POWER_W),
         multiprocessors=chip.figure("multiprocessors", _MULTIPROCESSORS),
@@ -69,17 +78,34 @@ def read_hardware(path: str | os.PathLike[str]) -> Hardware:
         notes=file.texts("notes"),
         confidence=file.text("confidence", ""),
         origin=file.kind,
+        kernels=_kernels(file.child("kernels", (*map(str, KernelShape), *ORIGIN))),
+        conditions=file.free("conditions").lines(),
     )
 
 
 def _memory(file: Table) -> tuple[MemoryLevel, Ceiling | None, Ceiling | None]:
     """The device memory, the vendor's size of it and the driver's, which is the one that counts where known."""
-    table = file.child("memory", ("type", "bandwidth", "size", "driver_size", *ORIGIN))
+    table = file.child("memory", ("type", "bandwidth", "size", "driver_size", "patterns", *ORIGIN))
     bandwidth = table.figure("bandwidth", _BANDWIDTH)
     if bandwidth is None:
         raise table.error("bandwidth", f'is missing; write it under [memory], such as "{_BANDWIDTH.example}"')
     label, driver = table.figure("size", _SIZE), table.figure("driver_size", _SIZE)
-    return MemoryLevel(table.text("type", "memory"), bandwidth, driver or label), label, driver
+    level = MemoryLevel(table.text("type", "memory"), bandwidth, driver or label, _patterns(table))
+    return level, label, driver
+
+
+def _patterns(level: Table) -> dict[str, Ceiling]:
+    """Measured rates of a level of memory by pattern, in byte/s; empty where none is in the file."""
+    table = level.child("patterns", (*PATTERNS, *ORIGIN))
+    figures = {name: table.figure(name, _BANDWIDTH) for name in PATTERNS}
+    return {name: figure for name, figure in figures.items() if figure is not None}
+
+
+def _kernels(kernels: Table) -> dict[tuple[KernelShape, DType], Ceiling]:
+    """Measured rates of kernels by shape and dtype, in byte/s."""
+    tables = {shape: kernels.child(str(shape), (*_PEAKS, *ORIGIN)) for shape in KernelShape}
+    rows = {(s, dtype): table.figure(str(dtype), _KERNEL) for s, table in tables.items() for dtype in ARITHMETIC}
+    return {key: figure for key, figure in rows.items() if figure is not None}
 
 
 def _peaks(table: Table) -> dict[DType, Ceiling]:
@@ -98,7 +124,8 @@ def _absent(matrix: Table) -> frozenset[DType]:
 
 
 def _cache(table: Table) -> MemoryLevel:
-    return MemoryLevel(table.text("name"), table.figure("bandwidth", _BANDWIDTH), table.figure("size", _CACHE))
+    bandwidth, size = table.figure("bandwidth", _BANDWIDTH), table.figure("size", _CACHE)
+    return MemoryLevel(table.text("name"), bandwidth, size, _patterns(table))
 
 
 def _link(table: Table) -> Link:

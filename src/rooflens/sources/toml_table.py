@@ -21,6 +21,9 @@ LONGEST_LINE = 2_000
 KINDS = ("data sheet", "driver", "measured", "calibrated", "derived", "third party", "user")
 """What a source is. "user" is taken where a file names no source."""
 
+LARGEST_SPREAD = 1e3
+"""Repeats that differ more say nothing about the figure."""
+
 ORIGIN = ("source", "kind")
 """The keys that every table with figures may have."""
 
@@ -70,6 +73,13 @@ class Table:
         """The table under `key` (empty where there is none), whose keys must be among `known`."""
         return self._checked(key, self.data.get(key, {}), known)
 
+    def free(self, key: str) -> Table:
+        """The table under `key` (empty where there is none), whose keys are anything."""
+        value = self.data.get(key, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"is {shown(value)}; a table is expected")
+        return replace(self, place=f"{self.place}.{key}".lstrip("."), data=value)
+
     def children(self, key: str, known: tuple[str, ...]) -> list[Table]:
         """The tables under [[key]], whose keys must be among `known`."""
         value = self.data.get(key, [])
@@ -83,14 +93,32 @@ class Table:
             return None
         value, origin = self.data[key], self
         if isinstance(value, dict):
-            origin = self._checked(key, value, ("value", "note", *ORIGIN))
+            origin = self._checked(key, value, ("value", "note", "spread", *ORIGIN))
             value = value.get("value")
         number = self._number(key, value, scale)
         if not scale.low <= number <= scale.high:
             unit = f" {scale.unit}" if scale.unit else ""
             raise self.error(key, f"is {shown(value)}; {scale.low:g} to {scale.high:g}{unit} is expected")
         note = "" if origin is self else origin.text("note", "")
-        return Ceiling(number, Provenance(origin.kind, origin.source, note))
+        return Ceiling(
+            number, Provenance(origin.kind, origin.source, note), None if origin is self else origin._spread()
+        )
+
+    def _spread(self) -> float | None:
+        """(largest - smallest) / median of the repeats of the figure that this table is, or None."""
+        if "spread" not in self.data:
+            return None
+        spread = self._number("spread", self.data["spread"], Scale(None, 0, LARGEST_SPREAD, "0.05"))
+        if not 0 <= spread <= LARGEST_SPREAD:
+            raise self.error("spread", f"is {shown(spread)}; 0 to {LARGEST_SPREAD:g} is expected, such as 0.05")
+        return spread
+
+    def lines(self) -> tuple[tuple[str, str], ...]:
+        """Every key of the table with its line of text, in the order of the file."""
+        for name in self.data:
+            if not name.strip() or not name.isprintable():
+                raise self.error(shown(name), "is no name; a word or a line of text is expected")
+        return tuple((name, self.text(name)) for name in self.data)
 
     def _number(self, key: str, value: Any, scale: Scale) -> float:
         if scale.unit is None:

@@ -1,0 +1,156 @@
+"""Memory kernels as LLVM IR: explicit vectors of 64 bytes, several independent accumulators, repetitions inside.
+
+The IR is compiled as it is written, without passes that would change its loops. A call is
+`kernel(a, b, c, bytes, repeats)`: `repeats` sweeps over `bytes` of each array, whose number is a multiple of
+`unroll` x 64 and whose places are multiples of 64. Reads are reduced with OR, whose latency is one cycle, so that
+loads limit and not the chain of additions.
+
+Source: the patterns are those of STREAM (McCalpin, 1995) and likwid-bench: load, copy, stream, triad.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+VECTOR_BYTES = 64
+SCALE = 0.5
+"""The scalar of the triad a[i] = b[i] + SCALE x c[i]: exact in binary, and no overflow however often it is applied."""
+
+Call = Callable[[int, int, int, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A way to sweep over memory: how many arrays it reads (after `a`) and whether it writes `a`.
+
+    non_temporal: stores that bypass the caches.
+    """
+
+    name: str
+    reads: int
+    writes: bool
+    non_temporal: bool = False
+
+    @property
+    def streams(self) -> int:
+        """Arrays that are counted: bytes of a sweep over N bytes of each are streams x N, without write-allocates."""
+        return self.reads + self.writes
+
+
+PATTERNS = {
+    pattern.name: pattern
+    for pattern in (
+        Pattern("read", 1, False),
+        Pattern("copy", 1, True),
+        Pattern("triad", 2, True),
+        Pattern("copy_nt", 1, True, True),
+        Pattern("triad_nt", 2, True, True),
+    )
+}
+"""By name. `read` reads a; `copy` is a = b; `triad` is a = b + SCALE x c, all in single precision."""
+
+
+def ir(pattern: Pattern, unroll: int) -> str:
+    """The module with the one function `kernel` that sweeps as `pattern` does, `unroll` vectors in a step.
+
+    It is one loop over the repetitions around one over the arrays; both run at least once.
+    """
+    body = "\n".join(_step(pattern, lane) for lane in range(unroll))
+    sums = range(unroll if not pattern.writes else 0)
+    heads = "\n".join(f"  %acc{k} = phi <16 x i32> [%out{k}, %outer], [%new{k}, %inner]" for k in sums)
+    outs = "\n".join(f"  %out{k} = phi <16 x i32> [zeroinitializer, %entry], [%new{k}, %next]" for k in sums)
+    return f"""
+define i32 @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %bytes, i64 %repeats) #0 {{
+entry:
+  br label %outer
+outer:
+  %r = phi i64 [0, %entry], [%r1, %next]
+{outs}
+  br label %inner
+inner:
+  %i = phi i64 [0, %outer], [%i1, %inner]
+{heads}
+{body}
+  %i1 = add nuw nsw i64 %i, {unroll * VECTOR_BYTES}
+  %more = icmp ult i64 %i1, %bytes
+  br i1 %more, label %inner, label %next
+next:
+  %r1 = add nuw nsw i64 %r, 1
+  %again = icmp ult i64 %r1, %repeats
+  br i1 %again, label %outer, label %exit
+exit:
+{_result(pattern, unroll)}
+}}
+declare <16 x float> @llvm.fmuladd.v16f32(<16 x float>, <16 x float>, <16 x float>)
+declare i32 @llvm.vector.reduce.or.v16i32(<16 x i32>)
+attributes #0 = {{ "min-legal-vector-width"="512" "prefer-vector-width"="512" }}
+!0 = !{{i32 1}}
+"""
+
+
+def _step(pattern: Pattern, lane: int) -> str:
+    """The IR of one vector: its loads, and its store or its OR into the accumulator of `lane`."""
+    lines = [f"  %o{lane} = add nuw nsw i64 %i, {lane * VECTOR_BYTES}"]
+    sources = "bc"[: pattern.reads] if pattern.writes else "a"
+    kind = "<16 x float>" if pattern.writes else "<16 x i32>"
+    for array in ("a", "b", "c"):
+        if array in sources or (pattern.writes and array == "a"):
+            lines.append(f"  %p{array}{lane} = getelementptr i8, ptr %{array}, i64 %o{lane}")
+        if array in sources:
+            lines.append(f"  %v{array}{lane} = load {kind}, ptr %p{array}{lane}, align {VECTOR_BYTES}")
+    if not pattern.writes:
+        return "\n".join([*lines, f"  %new{lane} = or <16 x i32> %acc{lane}, %va{lane}"])
+    value = f"%vb{lane}"
+    if pattern.reads == 2:
+        value = f"%t{lane}"
+        scale = f"<16 x float> splat (float {SCALE})"
+        call = f"@llvm.fmuladd.v16f32(<16 x float> %vc{lane}, {scale}, <16 x float> %vb{lane})"
+        lines.append(f"  {value} = call <16 x float> {call}")
+    hint = ", !nontemporal !0" if pattern.non_temporal else ""
+    return "\n".join([*lines, f"  store <16 x float> {value}, ptr %pa{lane}, align {VECTOR_BYTES}{hint}"])
+
+
+def _result(pattern: Pattern, unroll: int) -> str:
+    """The end: every accumulator in one integer, or a fence after which the stores are seen."""
+    if pattern.writes:
+        return "  fence seq_cst\n  ret i32 0"
+    lines = [f"  %all{k} = or <16 x i32> {f'%all{k - 1}' if k else 'zeroinitializer'}, %new{k}" for k in range(unroll)]
+    call = f"  %one = call i32 @llvm.vector.reduce.or.v16i32(<16 x i32> %all{unroll - 1})"
+    return "\n".join([*lines, call, "  ret i32 %one"])
+
+
+@lru_cache(maxsize=64)
+def compiled(name: str, unroll: int) -> Any:
+    """The function of PATTERNS[name], compiled for this processor; calling it releases the interpreter's lock.
+
+    It takes the addresses of a, b and c (arrays that a pattern does not use are ignored), the bytes of each and the
+    repetitions, and returns the OR of everything read, or 0.
+
+    Raises:
+        ImportError: llvmlite is not installed.
+    """
+    engine = _engine(ir(PATTERNS[name], unroll))
+    signature = ctypes.CFUNCTYPE(ctypes.c_uint32, *([ctypes.c_void_p] * 3), ctypes.c_int64, ctypes.c_int64)
+    function = signature(engine.get_function_address("kernel"))
+    function.engine = engine  # the code lives as long as its engine
+    return function
+
+
+def _engine(text: str) -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True
+    )
+    module = llvm.parse_assembly(text)
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, target)
+    engine.finalize_object()
+    return engine
