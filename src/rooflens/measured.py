@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rooflens.core.hardware import Hardware, Roof
-from rooflens.core.op import DType, Op, Traffic
-from rooflens.core.profile import Bound, Measurement, PhaseProfile, Point
+from rooflens.core.hardware import Hardware, KernelShape, Roof
+from rooflens.core.op import AttentionShape, DType, GemmShape, Op, OpKind, Traffic
+from rooflens.core.profile import Bound, KernelShare, Measurement, PhaseProfile, Point
 from rooflens.core.scenario import Phase
 from rooflens.core.timed import TimedOp
 from rooflens.roofline import place_ops
@@ -36,7 +36,43 @@ def place_measured(
         bound_share=_shares(measured, points),
         measured=measured,
         predicted=predicted,
+        kernel_shares=kernel_shares(points, hardware),
     )
+
+
+def kernel_shares(points: Sequence[Point], hardware: Hardware) -> tuple[KernelShare, ...]:
+    """How near the kernels of each shape came to what `hardware` was measured to reach with that shape.
+
+    Longest first; only shapes and dtypes that have such a ceiling.
+    """
+    groups: dict[tuple[KernelShape, DType], list[Point]] = {}
+    for point in points:
+        shape = shape_of(point.op)
+        if shape is not None and (shape, point.op.dtype) in hardware.kernels:
+            groups.setdefault((shape, point.op.dtype), []).append(point)
+    found = []
+    for (shape, dtype), held in groups.items():
+        seconds = sum(float(point.time_s) for point in held)
+        moved = sum(float(point.op.traffic.memory) for point in held)
+        if seconds:
+            found.append(KernelShare(shape, dtype, seconds, moved / seconds, hardware.kernels[shape, dtype].value))
+    return tuple(sorted(found, key=lambda share: -share.seconds))
+
+
+def shape_of(op: Op) -> KernelShape | None:
+    """Which of the shapes with ceilings of their own `op` has: by its rows, or its one query of each sequence."""
+    match op.shape:
+        case GemmShape() if op.kind is OpKind.GEMM:
+            rows = int(op.shape.m)
+            return KernelShape.M1_LINEAR if rows == 1 else KernelShape.SKINNY_LINEAR if rows <= SKINNY_ROWS else None
+        case AttentionShape() if op.kind is OpKind.ATTENTION and int(op.shape.q_tokens) == 1:
+            return KernelShape.DECODE_ATTENTION
+        case _:
+            return None
+
+
+SKINNY_ROWS = 16
+"""Rows of a linear layer up to which the ceiling of such layers is its own: the ceiling is measured with 16."""
 
 
 def _point(timed: TimedOp, hardware: Hardware, dtype: DType, scale: float) -> Point:

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from rooflens.core.arrays import Count, is_array, most
-from rooflens.core.hardware import Hardware, Roof
+from rooflens.core.hardware import Hardware, KernelShape, Roof
 from rooflens.core.model import ModelSpec
-from rooflens.core.op import Op, Traffic
+from rooflens.core.op import DType, Op, Traffic
 from rooflens.core.scenario import Phase, Scenario
 from rooflens.core.timed import TimedPhase
 
@@ -134,6 +134,25 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelShare:
+    """How near kernels of one shape came to what such kernels reach on the machine.
+
+    seconds: that they took together. achieved, ceiling: byte/s; `ceiling` of kernels of that shape, measured alone.
+    """
+
+    shape: KernelShape
+    dtype: DType
+    seconds: float
+    achieved: float
+    ceiling: float
+
+    @property
+    def share(self) -> float:
+        """Share of their own ceiling that they reach, 0.."""
+        return self.achieved / self.ceiling
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseProfile:
     """A phase: its kernels under their roofs, and their sums.
 
@@ -143,7 +162,7 @@ class PhaseProfile:
     floor_s: serial floor, the sum of the kernels' floors. ideal_s: max(sum of FLOP / peak, compulsory
     bytes / bandwidth); only a time below it is impossible. bound_share: share of the time by bound.
     measured: what a real run took, None where nothing ran; `points` are then the ops of that run. predicted: the same
-    phase as it is counted from the model's shapes, beside a measured one.
+    phase as it is counted from the model's shapes, beside a measured one. kernel_shares: of what ran, by shape.
     """
 
     phase: Phase
@@ -161,6 +180,7 @@ class PhaseProfile:
     bound_share: Mapping[Bound, Count]
     measured: Measurement | None = None
     predicted: PhaseProfile | None = None
+    kernel_shares: tuple[KernelShare, ...] = ()
 
     @property
     def time_s(self) -> Count:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rooflens.core.profile import Profile
 from rooflens.core.scenario import PhaseKind
-from rooflens.render.chart_data import KERNEL, PHASE, Mark, kernel_marks, phase_marks, single
+from rooflens.render.chart_data import FLOOR, KERNEL, PHASE, Mark, floor_marks, kernel_marks, phase_marks, single
 from rooflens.render.chart_frame import LINE_PX, Frame, wrap
 from rooflens.render.chart_labels import AREA_PX, LEAST_AREA_PX, PHASE_AREA_PX, fade
 from rooflens.render.chart_layout import Content, labels
@@ -50,20 +50,25 @@ def chart(profile: Profile, *, dark: bool = False, width: int = 900, height: int
     """
     single(profile)
     kernels, phases, roofs = kernel_marks(profile), phase_marks(profile), roof_lines(profile)
+    floors = floor_marks(profile)
     foot = wrap(foot_notes(profile), width - 90, "; ")
     heading = wrap([title(profile)], width - 24, size=17)
     subtitle = wrap(scenario_notes(profile), width - 24)
     narrow = width < NARROW_PX
     legend_px = 4 * 18 if narrow else 26
     plot = (width - 90, height - 84 - legend_px - 20 * len(heading) - LINE_PX * (len(foot) + len(subtitle)))
-    frame = Frame(*plot, *domains([*kernels, *phases], roofs, room=50 if narrow else 12))
+    frame = Frame(*plot, *domains([*kernels, *phases, *floors], roofs, room=50 if narrow else 12))
     return {
         "$schema": SCHEMA,
         "description": description(profile),
         "title": {"text": heading, "subtitle": subtitle, "anchor": "start", "frame": "bounds"},
         "width": frame.width,
         "height": frame.height,
-        "datasets": {"kernels": [mark.row() for mark in kernels], "phases": [mark.row() for mark in phases]},
+        "datasets": {
+            "kernels": [mark.row() for mark in kernels],
+            "phases": [mark.row() for mark in phases],
+            **({"floors": [mark.row() for mark in floors]} if floors else {}),
+        },
         "layer": _layers(frame, Content(profile, kernels, phases, roofs, narrow), foot),
         "config": config(dark=dark, narrow=narrow),
     }
@@ -86,12 +91,14 @@ def domains(
 def _layers(frame: Frame, content: Content, foot: list[str]) -> list[dict[str, Any]]:
     """The layers from back to front; that of the kernels is the first with colours, as a legend to click on needs."""
     placed = labels(frame, content)
+    ran = any(phase.measured for phase in content.profile.phases)
     return [
         *zone_layers(content.main),
         *roof_layers(content.roofs, content.main),
-        _kernels(frame, phase_names(content.profile), params=_params(content.narrow)),
+        _kernels(frame, phase_names(content.profile), params=_params(content.narrow), ran=ran),
         *placed.leaders,
-        _wholes(),
+        *([_floors()] if ran else []),
+        _wholes(ran=ran),
         *placed.texts,
         *([_foot(frame, foot)] if foot else []),
     ]
@@ -107,7 +114,7 @@ def _params(narrow: bool) -> list[dict[str, Any]]:
     return [only] if narrow else [only, {"name": "view", "select": move, "bind": "scales"}]
 
 
-def _kernels(frame: Frame, phases: list[str], *, params: list[dict[str, Any]]) -> dict[str, Any]:
+def _kernels(frame: Frame, phases: list[str], *, params: list[dict[str, Any]], ran: bool) -> dict[str, Any]:
     size = {"domain": [0, 1], "range": [LEAST_AREA_PX, AREA_PX]}
     legend = {"direction": "horizontal", "titleOrient": "left"}
     return {
@@ -123,7 +130,7 @@ def _kernels(frame: Frame, phases: list[str], *, params: list[dict[str, Any]]) -
                 "title": "phase",
                 "legend": {**legend, "values": phases},
             },
-            "shape": {**_shape(), "legend": legend},
+            "shape": {**_shape(ran=ran), "legend": legend},
             "size": {
                 "field": "share",
                 "type": "quantitative",
@@ -132,34 +139,55 @@ def _kernels(frame: Frame, phases: list[str], *, params: list[dict[str, Any]]) -
                 "legend": {**legend, "values": [0.01, 0.1, 0.5], "format": ".0%"},
             },
             "opacity": fade(0.55),
-            **_hover(),
+            **_hover(ran=ran),
         },
     }
 
 
-def _wholes() -> dict[str, Any]:
+def _floors() -> dict[str, Any]:
+    """Where the prediction puts each phase that ran: hollow, at the floor of the counted kernels."""
+    return {
+        "data": {"name": "floors"},
+        "mark": {"type": "point", "filled": False, "clip": True, "strokeWidth": 2},
+        "encoding": {
+            **position(),
+            "color": {"field": "phase", "type": "nominal"},
+            "shape": _shape(ran=True),
+            "size": {"value": PHASE_AREA_PX},
+            "opacity": fade(1),
+            **_hover(ran=True),
+        },
+    }
+
+
+def _wholes(*, ran: bool) -> dict[str, Any]:
     return {
         "data": {"name": "phases"},
         "mark": {"type": "point", "filled": True, "clip": True, "style": "phase-mark"},
         "encoding": {
             **position(),
             "color": {"field": "phase", "type": "nominal"},
-            "shape": _shape(),
+            "shape": _shape(ran=ran),
             "size": {"value": PHASE_AREA_PX},
             "opacity": fade(1),
-            **_hover(),
+            **_hover(ran=ran),
         },
     }
 
 
-def _shape() -> dict[str, Any]:
+def _shape(*, ran: bool) -> dict[str, Any]:
     scale = {"domain": [KERNEL, PHASE], "range": ["circle", "diamond"]}
+    if ran:
+        scale = {"domain": [*scale["domain"], FLOOR], "range": [*scale["range"], "triangle-up"]}
     return {"field": "mark", "type": "nominal", "scale": scale, "title": "mark"}
 
 
-def _hover() -> dict[str, Any]:
+def _hover(*, ran: bool) -> dict[str, Any]:
+    tips = (
+        {**_TIPS, "performance": "performance", "measured": "measured", "of its roof": "of its roof"} if ran else _TIPS
+    )
     return {
-        "tooltip": [{"field": key, "title": title} for key, title in _TIPS.items()],
+        "tooltip": [{"field": key, "title": title} for key, title in tips.items()],
         "description": {"field": "name"},
     }
 

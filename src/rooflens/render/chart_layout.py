@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 from rooflens.core.profile import Profile
-from rooflens.render.chart_data import Mark
+from rooflens.render.chart_data import Mark, floor_marks
 from rooflens.render.chart_frame import Frame
 from rooflens.render.chart_labels import (
     PointLayers,
@@ -68,7 +68,7 @@ def labels(frame: Frame, content: Content) -> Labels:
 
 def _labels(frame: Frame, content: Content, order: Sequence[str]) -> Labels:
     kernels, roofs, main = content.kernels, content.roofs, content.main
-    occupy(frame, roofs, main, [*content.phases, *kernels])
+    occupy(frame, roofs, main, [*content.phases, *floor_marks(content.profile), *kernels])
     most = 2 if content.narrow else 4
     texts: list[dict[str, Any]] = []
     points: dict[str, PointLayers] = {}

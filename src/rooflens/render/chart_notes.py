@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rooflens.core.profile import Profile
 from rooflens.render.chart_data import OffAxes, clean, off_axes
-from rooflens.render.words import percent
+from rooflens.render.figures import percent
 
 MOST_NAMES = 4
 """Kernels off the axes for one reason that are all named in the foot of the chart."""

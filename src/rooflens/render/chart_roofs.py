@@ -10,7 +10,7 @@ from rooflens.core.hardware import Roof
 from rooflens.core.op import DType
 from rooflens.core.profile import Profile
 from rooflens.render.chart_data import clean
-from rooflens.render.words import figure
+from rooflens.render.figures import figure
 from rooflens.roofline import ridge_point
 from rooflens.units import si
 

@@ -26,7 +26,7 @@ class BytesDocument(msgspec.Struct, frozen=True):
 
 
 class ShareDocument(msgspec.Struct, frozen=True):
-    """Share of the floor that each bound holds, in 0..1."""
+    """Share of the time (of the floor where nothing ran) that each bound holds, in 0..1."""
 
     compute: float
     memory: float
@@ -35,7 +35,11 @@ class ShareDocument(msgspec.Struct, frozen=True):
 
 
 class OpDocument(msgspec.Struct, frozen=True):
-    """One kind of kernel; flops, bytes and floor_s are totals over `count`. intensity is null without bytes."""
+    """One kind of kernel; flops, bytes and floor_s are totals over `count`. intensity is null without bytes.
+
+    measured_s: what it took, null where it did not run; roof_share is its floor over that. known is false for an op
+    that no formula counts. share: of the time where the phase ran, else of the floor.
+    """
 
     name: str
     kind: str
@@ -48,6 +52,65 @@ class OpDocument(msgspec.Struct, frozen=True):
     bound: str
     floor_s: float
     share: float
+    measured_s: float | None = None
+    roof_share: float | None = None
+    known: bool = True
+
+
+class UnknownDocument(msgspec.Struct, frozen=True):
+    """An op that no formula counts, and its share of the ops' time, in 0..1."""
+
+    name: str
+    share: float
+
+
+class KernelShareDocument(msgspec.Struct, frozen=True):
+    """How near kernels of one shape came to what such kernels reach on the machine, in byte/s."""
+
+    shape: str
+    dtype: str
+    seconds: float
+    achieved_bytes_per_s: float
+    ceiling_bytes_per_s: float
+    share: float
+
+
+class PredictedDocument(msgspec.Struct, frozen=True):
+    """What the counts say of the same phase: FLOP, bytes, and its floors in seconds."""
+
+    flops: float
+    model_flops: float
+    bytes: BytesDocument
+    floor_s: float
+    ideal_s: float
+    bound: str
+
+
+class MeasuredDocument(msgspec.Struct, frozen=True):
+    """What one pass of a phase took. Null where there was no instrumented run, or no energy counter.
+
+    time_s: median of times_s, without an instrument. instrument_overhead: what the instrument added, as a share.
+    busy_s, dispatch_s, gap_s: time in ops that work, in ops of the framework that only call others, and in neither,
+    scaled so that they add up to time_s. coverage: share of the ops' time whose bytes are known; matrix_share: of it
+    in GEMM and attention. joules: of one pass.
+    """
+
+    time_s: float
+    times_s: list[float]
+    spread: float
+    instrumented: bool
+    instrument_overhead: float | None
+    traced_passes: int | None
+    busy_s: float | None
+    dispatch_s: float | None
+    gap_s: float | None
+    coverage: float | None
+    matrix_share: float | None
+    unknown: list[UnknownDocument]
+    kernel_shares: list[KernelShareDocument]
+    joules: float | None
+    joules_per_token: float | None
+    predicted: PredictedDocument | None
 
 
 class PhaseDocument(msgspec.Struct, frozen=True):
@@ -71,10 +134,11 @@ class PhaseDocument(msgspec.Struct, frozen=True):
     mfu: float
     mbu: float
     ops: list[OpDocument]
+    measured: MeasuredDocument | None = None
 
 
 class MetricsDocument(msgspec.Struct, frozen=True):
-    """Serving metrics at the floor; null where there is no decode phase."""
+    """Serving metrics: measured, or at the floor where nothing ran; null where there is no decode phase."""
 
     ttft_s: float
     tpot_s: float | None
@@ -170,7 +234,7 @@ class SourceDocument(msgspec.Struct, frozen=True):
 
 
 class ProfileDocument(msgspec.Struct, frozen=True):
-    """What `predict --json` writes."""
+    """What `predict --json` and `profile --json` write."""
 
     schema: str
     version: str

@@ -9,7 +9,7 @@ from typing import Any
 from rooflens.core.arrays import is_array
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
-from rooflens.core.op import DType, Traffic
+from rooflens.core.op import DType
 from rooflens.core.profile import Bound, PhaseProfile, Point, Profile
 from rooflens.core.scenario import Scenario
 from rooflens.count.sizes import (
@@ -27,7 +27,6 @@ from rooflens.metrics import phase_metrics, profile_metrics
 from rooflens.render.document import (
     MODEL_SCHEMA,
     PROFILE_SCHEMA,
-    BytesDocument,
     ConventionsDocument,
     FindingDocument,
     HardwareReference,
@@ -43,6 +42,7 @@ from rooflens.render.document import (
     SourceDocument,
 )
 from rooflens.render.layers import layer_document
+from rooflens.render.measured_documents import bytes_document, measured_document, number
 from rooflens.render.words import convention_notes, roofs, sources
 from rooflens.version import __version__
 
@@ -116,10 +116,10 @@ def _phase(phase: PhaseProfile) -> PhaseDocument:
         batch=int(batch.sequences),
         tokens=int(batch.tokens),
         context=int(batch.cached_tokens),
-        flops=_number(phase.flops),
-        model_flops=_number(phase.model_flops),
-        bytes=_bytes(phase.traffic),
-        compulsory_bytes=_number(phase.compulsory_bytes),
+        flops=number(phase.flops),
+        model_flops=number(phase.model_flops),
+        bytes=bytes_document(phase.traffic),
+        compulsory_bytes=number(phase.compulsory_bytes),
         intensity=_finite(phase.intensity),
         ridge_point=phase.ridge_point,
         bound=str(phase.bound),
@@ -129,13 +129,20 @@ def _phase(phase: PhaseProfile) -> PhaseDocument:
         tokens_per_s=float(rates.tokens_per_s),
         mfu=float(rates.mfu),
         mbu=float(rates.mbu),
-        ops=[_op(point, float(phase.floor_s)) for point in by_time(phase)],
+        ops=[_op(point, op_seconds(phase)) for point in by_time(phase)],
+        measured=measured_document(phase),
     )
 
 
 def by_time(phase: PhaseProfile) -> list[Point]:
     """The points of a phase, largest share of time first."""
-    return sorted(phase.points, key=lambda point: -float(point.floor_s))
+    return sorted(phase.points, key=lambda point: -float(point.time_s))
+
+
+def op_seconds(phase: PhaseProfile) -> float:
+    """Seconds that shares of ops are of: what a phase took that ran with a breakdown, else the sum of its floors."""
+    ran = phase.measured is not None and phase.measured.traced is not None
+    return float(phase.time_s if ran else phase.floor_s)
 
 
 def _op(point: Point, total_s: float) -> OpDocument:
@@ -145,18 +152,17 @@ def _op(point: Point, total_s: float) -> OpDocument:
         kind=str(op.kind),
         count=op.count,
         dtype=str(point.roof.dtype),
-        flops=_number(op.flops),
-        model_flops=_number(op.model_flops),
-        bytes=_bytes(op.traffic),
+        flops=number(op.flops),
+        model_flops=number(op.model_flops),
+        bytes=bytes_document(op.traffic),
         intensity=_finite(op.intensity),
         bound=str(point.timing.bound),
         floor_s=float(point.floor_s),
-        share=float(point.floor_s) / total_s if total_s else 0.0,
+        share=float(point.time_s) / total_s if total_s else 0.0,
+        measured_s=point.measured_s,
+        roof_share=point.roof_share,
+        known=point.known,
     )
-
-
-def _bytes(traffic: Traffic) -> BytesDocument:
-    return BytesDocument(*(_number(getattr(traffic, kind)) for kind in BytesDocument.__struct_fields__))
 
 
 def _metrics(profile: Profile) -> MetricsDocument:
@@ -168,9 +174,9 @@ def _metrics(profile: Profile) -> MetricsDocument:
         prefill_tokens_per_s=float(m.prefill_tokens_per_s),
         e2e_s=float(m.e2e_s),
         weight_bytes=m.weight_bytes,
-        kv_cache_bytes=_number(m.kv_cache_bytes),
-        state_bytes=_number(m.state_bytes),
-        memory_needed_bytes=_number(m.memory_needed_bytes),
+        kv_cache_bytes=number(m.kv_cache_bytes),
+        state_bytes=number(m.state_bytes),
+        memory_needed_bytes=number(m.memory_needed_bytes),
     )
 
 
@@ -237,11 +243,6 @@ def _provenance(profile: Profile) -> list[SourceDocument]:
     ]
     config = SourceDocument("model shape", profile.model.architecture, "config", profile.model.source, "")
     return [*rows, config]
-
-
-def _number(value: Any) -> Any:
-    """An exact integer where it is one."""
-    return value if isinstance(value, int) else float(value)
 
 
 def _finite(value: Any) -> float | None:

@@ -22,9 +22,10 @@ from rooflens.render.chart import chart
 from rooflens.render.chart_data import clean
 from rooflens.render.document import OpDocument, PhaseDocument, ProfileDocument
 from rooflens.render.documents import profile_document
+from rooflens.render.figures import figure, percent
 from rooflens.render.html_words import BYTES, PASSES, glued, meaning
 from rooflens.render.palette import config
-from rooflens.render.words import figure, percent, precision_line, verdict
+from rooflens.render.words import precision_line, verdict
 from rooflens.units import si
 
 _ASSETS = Path(__file__).parent / "assets"

@@ -6,7 +6,7 @@ import re
 
 from rooflens.core.profile import Bound, PhaseProfile
 from rooflens.core.scenario import PhaseKind
-from rooflens.render.words import percent
+from rooflens.render.figures import percent
 
 PASSES = {
     PhaseKind.PREFILL: "Prefill is the pass over the whole prompt; it ends with the first token.",

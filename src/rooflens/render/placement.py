@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rooflens.core.hardware import Roof
 from rooflens.core.op import DType, Op, OpKind, PointwiseShape, Traffic
-from rooflens.render.words import figure, percent
+from rooflens.render.figures import figure, percent
 from rooflens.roofline import attainable, place, ridge_point
 from rooflens.units import si
 

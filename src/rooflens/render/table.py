@@ -12,10 +12,11 @@ from rich.text import Text
 from rooflens.core.profile import Profile
 from rooflens.render.document import BytesDocument, OpDocument, PhaseDocument, ProfileDocument
 from rooflens.render.documents import profile_document
-from rooflens.render.words import convention_notes, figure, percent, precision_line, verdict
+from rooflens.render.figures import figure, percent
+from rooflens.render.measured_words import coverage_line
+from rooflens.render.table_rows import COLOURS, FLOOR_ROWS, MEASURED_ROWS, measured_kernels
+from rooflens.render.words import convention_notes, precision_line, verdict
 from rooflens.units import si
-
-_COLOURS = {"compute": "magenta", "memory": "cyan", "link": "yellow", "overhead": "red"}
 
 
 def profile_table(profile: Profile) -> RenderableType:
@@ -26,6 +27,7 @@ def profile_table(profile: Profile) -> RenderableType:
     """
     document = profile_document(profile)
     parts: list[RenderableType] = [_title(document, profile), Text()]
+    parts += [Text(f"{p.phase.kind}: {coverage_line(p)}", style="dim") for p in profile.phases if p.measured]
     parts += [_verdict_line(str(phase.bound), verdict(phase)) for phase in profile.phases]
     parts += [Text(), _phase_table(document), Text(_metrics_line(document)), Text()]
     for phase in document.phases:
@@ -47,7 +49,7 @@ def _title(document: ProfileDocument, profile: Profile) -> Text:
 
 def _verdict_line(bound: str, sentence: str) -> Text:
     text = Text(sentence[0].upper() + sentence[1:] + ".")
-    text.highlight_words([f"{bound}-bound"], style=f"bold {_COLOURS[bound]}")
+    text.highlight_words([f"{bound}-bound"], style=f"bold {COLOURS[bound]}")
     return text
 
 
@@ -56,7 +58,8 @@ def _phase_table(document: ProfileDocument) -> Table:
     table.add_column("")
     for phase in document.phases:
         table.add_column(phase.phase, justify="right")
-    for label, cell in _PHASE_ROWS:
+    ran = any(phase.measured for phase in document.phases)
+    for label, cell in (*_PHASE_ROWS, *(MEASURED_ROWS if ran else FLOOR_ROWS)):
         if label == _STATE and not any(phase.bytes.state for phase in document.phases):
             continue
         table.add_row(label, *(cell(phase) for phase in document.phases))
@@ -86,17 +89,14 @@ _PHASE_ROWS: tuple[tuple[str, Any], ...] = (
     (_STATE, _byte_cell("state")),
     ("intensity", lambda p: _intensity(p.intensity)),
     ("ridge point", lambda p: _intensity(p.ridge_point)),
-    ("bound", lambda p: Text(p.bound, style=_COLOURS[p.bound])),
+    ("bound", lambda p: Text(p.bound, style=COLOURS[p.bound])),
     ("  share of the time", _share_cell),
-    ("floor time (kernels in series)", lambda p: si(p.floor_s, "s")),
-    ("ideal time (all overlapped)", lambda p: si(p.ideal_s, "s")),
-    ("tokens per second at the floor", lambda p: f"{figure(p.tokens_per_s)} tokens/s"),
-    ("MFU at the floor", lambda p: percent(p.mfu)),
-    ("MBU at the floor", lambda p: percent(p.mbu)),
 )
 
 
 def _kernel_table(phase: PhaseDocument) -> Table:
+    if phase.measured is not None and phase.measured.traced_passes:
+        return measured_kernels(phase)
     table = Table(title=f"{phase.phase}: kernels by share of the floor", title_justify="left", box=None, padding=(0, 1))
     for name in ("kernel", "dtype", "bound"):
         table.add_column(name)
@@ -112,7 +112,7 @@ def _kernel_row(op: OpDocument) -> tuple[RenderableType, ...]:
     return (
         op.name,
         op.dtype,
-        Text(op.bound, style=_COLOURS[op.bound]),
+        Text(op.bound, style=COLOURS[op.bound]),
         f"{op.count:,}",
         si(op.flops, ""),
         si(moved.total, "B"),
@@ -128,8 +128,9 @@ def _metrics_line(document: ProfileDocument) -> str:
     if m.tpot_s is not None and m.tokens_per_s is not None:
         decode = f"TPOT {si(m.tpot_s, 's')}, {figure(m.tokens_per_s)} tokens/s generated"
     state = f", state {si(m.state_bytes, 'B')}" if m.state_bytes else ""
+    start = "Measured" if any(phase.measured for phase in document.phases) else "At the floor"
     return (
-        f"At the floor: TTFT {si(m.ttft_s, 's')} (no queue), {decode}, end to end {si(m.e2e_s, 's')}; "
+        f"{start}: TTFT {si(m.ttft_s, 's')} (no queue), {decode}, end to end {si(m.e2e_s, 's')}; "
         f"weights {si(m.weight_bytes, 'B')}, KV cache at the end {si(m.kv_cache_bytes, 'B')}{state}"
     )
 

@@ -11,6 +11,8 @@ from rooflens.core.op import DType
 from rooflens.core.profile import Bound, PhaseProfile, Profile
 from rooflens.core.recurrent import Recurrent
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, Precision, TrafficModel
+from rooflens.render.figures import figure, percent
+from rooflens.render.measured_words import measured_verdict
 from rooflens.units import si
 
 _WAITS = {
@@ -37,6 +39,8 @@ _CHOICES: dict[object, str] = {
 
 def verdict(phase: PhaseProfile) -> str:
     """One sentence that says what limits `phase` and how much of its time that bound holds."""
+    if phase.measured is not None:
+        return measured_verdict(phase)
     bound: Bound = phase.bound
     return (
         f"{phase.phase.kind} is {bound}-bound: {percent(phase.bound_share[bound])} of its "
@@ -53,18 +57,6 @@ def _despite(phase: PhaseProfile, bound: Bound) -> str:
     if below:
         return " (its memory-bound kernels move many bytes in little of the time)"
     return " (its compute-bound kernels do much of the work in little of the time)"
-
-
-def figure(value: object) -> str:
-    """A number without a prefix: four significant digits, thousands separated."""
-    number = float(value)  # type: ignore[arg-type]
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
-
-
-def percent(share: object) -> str:
-    """A share in 0..1 as a percentage with one decimal; what is not nothing never prints as 0."""
-    value = 100 * float(share)  # type: ignore[arg-type]
-    return "< 0.1 %" if 0 < value < 0.1 else f"{value:.1f} %"
 
 
 def convention_notes(conventions: Conventions, model: ModelSpec) -> list[str]:
