@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rooflens.core.arrays import is_array
 from rooflens.core.profile import Bound, Finding, PhaseProfile, Profile
 from rooflens.core.scenario import PhaseKind
+from rooflens.measured_findings import measured_findings
 from rooflens.metrics import profile_metrics
 from rooflens.units import binary, si
 
@@ -20,7 +21,9 @@ def findings(profile: Profile) -> tuple[Finding, ...]:
     if not _swept(profile):
         found += [*_memory(profile), *_context(profile)]
         for phase in profile.phases:
-            found += [*_unusual_bound(phase), *_launches(phase)]
+            ran = phase.measured is not None
+            found += _unusual_bound(phase)
+            found += measured_findings(phase, profile.hardware) if ran else _launches(phase)
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from rooflens.render.documents import profile_document
 _PHASE = ("phase", "batch", "tokens", "context")
 _OP = ("name", "kind", "count", "dtype", "flops", "model_flops")
 _BYTES = BytesDocument.__struct_fields__
-_REST = ("intensity", "bound", "floor_s", "share")
+_REST = ("intensity", "bound", "floor_s", "share", "measured_s", "roof_share")
 
 
 def columns() -> list[str]:

@@ -24,7 +24,9 @@ from rooflens.render.document import OpDocument, PhaseDocument, ProfileDocument
 from rooflens.render.documents import profile_document
 from rooflens.render.figures import figure, percent
 from rooflens.render.html_words import BYTES, PASSES, glued, meaning
+from rooflens.render.measured_words import coverage_line, timing_line
 from rooflens.render.palette import config
+from rooflens.render.table_rows import FLOOR_ROWS, MEASURED_ROWS
 from rooflens.render.words import precision_line, verdict
 from rooflens.units import si
 
@@ -123,9 +125,16 @@ def _verdict(shown: PhaseDocument, phase: PhaseProfile) -> str:
     return (
         f'<article class="{kind}"><h2>{str(kind).capitalize()}</h2>'
         f"<p><strong>{claim[0].upper()}{claim[1:]}</strong>{colon}{reason}.</p><p>{glued(meaning(phase))}</p>"
-        f'<p class="quiet">{PASSES[kind]} At the floor: {glued(figure(shown.tokens_per_s) + " tokens/s")}, '
+        f'<p class="quiet">{PASSES[kind]} {_how(phase)}: {glued(figure(shown.tokens_per_s) + " tokens/s")}, '
         f"{_rates(shown)}.</p></article>"
     )
+
+
+def _how(phase: PhaseProfile) -> str:
+    """Whether the rates are of a run, and how it was timed, or of the floor."""
+    if phase.measured is None:
+        return "At the floor"
+    return glued(escape(f"{coverage_line(phase)}. Timed as the {timing_line(phase.measured)}. Measured"))
 
 
 def _rates(shown: PhaseDocument) -> str:
@@ -159,11 +168,10 @@ def _phases(document: ProfileDocument) -> str:
         _row("intensity", ("-" if p.intensity is None else f"{figure(p.intensity)} FLOP/byte" for p in shown)),
         _row("ridge point", (f"{figure(p.ridge_point)} FLOP/byte" for p in shown)),
         *(_row(f"time on {b}", (percent(getattr(p.bound_share, b)) for p in shown)) for b in _bounds(shown)),
-        _row("floor time (kernels in series)", (si(p.floor_s, "s") for p in shown)),
-        _row("ideal time (all overlapped)", (si(p.ideal_s, "s") for p in shown)),
-        _row("tokens per second at the floor", (figure(p.tokens_per_s) for p in shown)),
-        _row("MFU at the floor", (percent(p.mfu) for p in shown)),
-        _row("MBU at the floor", (percent(p.mbu) for p in shown)),
+        *(
+            _row(label.strip(), (str(cell(p)) for p in shown), "part" if label.startswith(" ") else "")
+            for label, cell in (MEASURED_ROWS if any(p.measured for p in shown) else FLOOR_ROWS)
+        ),
     ]
     table = _table("Sums over the kernels of each phase", ["", *(phase.phase for phase in shown)], rows)
     return f"<section><h2>Phases</h2>{table}</section>"
@@ -174,17 +182,22 @@ def _bounds(phases: Sequence[PhaseDocument]) -> list[str]:
 
 
 def _kernels(phase: PhaseDocument) -> str:
-    head = ("kernel", "share", "floor", "bound", "FLOP", "bytes", "FLOP/byte", "runs", "dtype", "kind")
+    ran = phase.measured is not None and phase.measured.traced_passes is not None
+    times = ("measured", "floor", "of roof") if ran else ("floor",)
+    head = ("kernel", "share", *times, "bound", "FLOP", "bytes", "FLOP/byte", "runs", "dtype", "kind")
     caption = f"{phase.phase}: every kernel, totals over its runs"
-    table = _table(caption, head, map(_kernel, phase.ops), kind="kernels", sorts=True)
+    table = _table(caption, head, (_kernel(op, ran=ran) for op in phase.ops), kind="kernels", sorts=True)
     return f"<section><h2>Kernels of {phase.phase}</h2>{table}</section>"
 
 
-def _kernel(op: OpDocument) -> str:
+def _kernel(op: OpDocument, *, ran: bool) -> str:
+    took, reached = op.measured_s or 0.0, op.roof_share or 0.0
     cells = (
         _number(op.share, percent(op.share)),
-        _number(op.floor_s, si(op.floor_s, "s")),
-        f"<td>{escape(op.bound)}</td>",
+        *([_number(took, si(took, "s"))] if ran else []),
+        _number(op.floor_s, si(op.floor_s, "s")) if op.known else _number(-1, "-"),
+        *([_number(reached, percent(reached)) if op.known else _number(-1, "-")] if ran else []),
+        f"<td>{escape(op.bound) if op.known else 'no formula'}</td>",
         _number(op.flops, si(op.flops, "FLOP")),
         _number(op.bytes.total, si(op.bytes.total, "B")),
         _number(-1, "-") if op.intensity is None else _number(op.intensity, figure(op.intensity)),

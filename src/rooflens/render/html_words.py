@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rooflens.core.profile import Bound, PhaseProfile
+from rooflens.core.profile import Bound, KernelShare, PhaseProfile
 from rooflens.core.scenario import PhaseKind
 from rooflens.render.figures import percent
+from rooflens.render.measured_words import SHAPES, nearest_kernel
 
 PASSES = {
     PhaseKind.PREFILL: "Prefill is the pass over the whole prompt; it ends with the first token.",
@@ -46,7 +47,20 @@ def meaning(phase: PhaseProfile) -> str:
     most = share >= 1 - LEAST_SHARE
     state = _STATE[bound].format(it="it" if most else "that part")
     first = state[0].upper() + state[1:] if most else f"For {percent(share)} of the time {state}"
+    nearest = nearest_kernel(phase)
+    if bound is Bound.MEMORY and nearest is not None:
+        return f"{_kernel(nearest, phase)}{_rest(phase)}."
     return ". ".join([f"{first}{_rest(phase)}", *_despite(phase)]) + "."
+
+
+def _kernel(nearest: KernelShare, phase: PhaseProfile) -> str:
+    """What makes a phase faster whose kernels have a ceiling of their own below the bandwidth."""
+    reached = percent(nearest.ceiling / phase.roof.bandwidth)
+    return (
+        f"Neither the bus nor the framework sets the pace: {SHAPES[nearest.shape]} kernels reach no more than "
+        f"{reached} of the read bandwidth on this machine; another kernel, another dtype or a larger batch makes it "
+        "faster before more bandwidth does"
+    )
 
 
 def _rest(phase: PhaseProfile) -> str:
