@@ -112,15 +112,15 @@ def _accelerator(torch: Any, name: str, host: tuple[int, tuple[int, ...]], commo
     """The facts of a GPU as torch reports them."""
     if name == "mps":
         size = int(torch.mps.recommended_max_memory())
-        unknown = ("the sizes of its caches could not be found out",)
-        return Machine(name, processor()[0], "Apple", *host, (), size, **common, unknown=unknown)
+        said = ("the sizes of its caches could not be found out",)
+        return Machine(name, processor()[0], "Apple", *host, (), size, **common, unknown=said)
     kind, _, index = name.partition(":")
     facts = getattr(torch, kind).get_device_properties(int(index))
     cache = int(getattr(facts, "L2_cache_size", 0))
     levels = (CacheLevel("L2", cache, 1, 1),) if cache else ()
     vendor = "Intel" if kind == "xpu" else "AMD" if torch.version.hip else "NVIDIA"
     units = int(getattr(facts, "multi_processor_count", 0)) or None
-    unknown = () if cache else ("the size of its L2 cache could not be found out",)
+    unknown = tuple("the size of its L2 cache could not be found out" for _ in range(not cache))
     size = int(facts.total_memory)
     return Machine(name, facts.name, vendor, *host, levels, size, **common, multiprocessors=units, unknown=unknown)
 

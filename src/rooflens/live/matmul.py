@@ -18,7 +18,7 @@ DTYPES = (DType.FP32, DType.TF32, DType.BF16, DType.FP16, DType.FP64, DType.INT8
 _TORCH_NAMES = {DType.FP64: "float64", DType.BF16: "bfloat16", DType.FP16: "float16"}
 _CPU_SIZES = (256, 512, 1024, 2048, 4096)
 _GPU_SIZES = (4096, 8192)
-_LONGEST_CALL_S = 1.0
+_LONGEST_CALL_S = 0.3
 _MOST_ROUNDS = 15
 
 Call = Callable[[], object]
@@ -42,11 +42,11 @@ def arithmetic(torch: Any, dtype: DType) -> Iterator[None]:
         flags.allow_tf32 = before
 
 
-def gemm_peak(device: str, dtype: DType, *, seconds: float = 2.0) -> Repeats:
+def gemm_peak(device: str, dtype: DType, *, seconds: float = 1.2) -> Repeats:
     """FLOP/s (OP/s for int8) of the best square product in `dtype`, measured for about `seconds`.
 
     On the processor NumPy's product counts as well for fp32 and fp64, whichever is faster. Sizes whose product would
-    take more than a second are left out.
+    take more than 0.3 s are left out.
 
     Raises:
         RuntimeError, NotImplementedError, AttributeError: torch does not multiply `dtype` on `device`.
@@ -54,34 +54,41 @@ def gemm_peak(device: str, dtype: DType, *, seconds: float = 2.0) -> Repeats:
     """
     torch, clock = load_torch(), Clock(device)
     with arithmetic(torch, dtype):
-        sizes = _sizes(torch, clock, dtype)
+        sizes = fitting_sizes(torch, clock, dtype)[-2:] if device == "cpu" else _GPU_SIZES
         return best([one for size in sizes for one in _at(torch, clock, dtype, size, seconds / len(sizes))])
 
 
-def _sizes(torch: Any, clock: Clock, dtype: DType) -> tuple[int, ...]:
-    """The two largest sizes whose product takes at most a second, estimated from the one before."""
-    if clock.device != "cpu":
-        return _GPU_SIZES
+def fitting_sizes(torch: Any, clock: Clock, dtype: DType, longest_s: float = _LONGEST_CALL_S) -> tuple[int, ...]:
+    """The sizes whose product takes at most `longest_s`, each estimated from the one before; the smallest always."""
     fitting = [_CPU_SIZES[0]]
     for size in _CPU_SIZES[1:]:
-        taken = min(clock.seconds(product(torch, clock.device, dtype, fitting[-1]), 2))
-        if taken * (size / fitting[-1]) ** 3 > _LONGEST_CALL_S:
+        call = product(torch, clock.device, dtype, fitting[-1])
+        taken = clock.seconds(call, 1)[0]
+        if taken * (size / fitting[-1]) ** 3 > longest_s:
+            taken = min(clock.seconds(call, 2))
+        if taken * (size / fitting[-1]) ** 3 > longest_s:
             break
         fitting.append(size)
-    return tuple(fitting[-2:])
+    return tuple(fitting)
+
+
+def ways(torch: Any, device: str, dtype: DType, size: int) -> dict[str, Call]:
+    """Every way to multiply at one size, by name."""
+    found = {"torch": product(torch, device, dtype, size)}
+    if device == "cpu" and dtype in (DType.FP32, DType.FP64):
+        found["NumPy"] = numpy_product(dtype, size)
+    return found
 
 
 def _at(torch: Any, clock: Clock, dtype: DType, size: int, seconds: float) -> list[Repeats]:
     """Rates of every way to multiply at one size, in turn, until `seconds` are over (three rounds at least)."""
-    ways = {"torch": product(torch, clock.device, dtype, size)}
-    if clock.device == "cpu" and dtype in (DType.FP32, DType.FP64):
-        ways["NumPy"] = numpy_product(dtype, size)
-    for call in ways.values():
+    calls = ways(torch, clock.device, dtype, size)
+    for call in calls.values():
         call()
-    rates: dict[str, list[float]] = {name: [] for name in ways}
+    rates: dict[str, list[float]] = {name: [] for name in calls}
     end = time.perf_counter() + seconds
     while len(rates["torch"]) < 3 or (time.perf_counter() < end and len(rates["torch"]) < _MOST_ROUNDS):
-        for name, call in ways.items():
+        for name, call in calls.items():
             rates[name].append(2 * size**3 / clock.seconds(call, 1)[0])
     return [Repeats(tuple(found), f"{name}, {size} x {size} x {size}") for name, found in rates.items()]
 

@@ -30,7 +30,7 @@ _HEAD_DIM = 128
 _TOKENS = 4096
 
 
-def shaped_rate(device: str, shape: KernelShape, dtype: DType, *, beyond: int, seconds: float = 1.0) -> Repeats:
+def shaped_rate(device: str, shape: KernelShape, dtype: DType, *, beyond: int, seconds: float = 0.8) -> Repeats:
     """byte/s of weights and activations (or of KV, query and result) that kernels of `shape` move, the best of a few.
 
     beyond: bytes that the operands together must exceed.
@@ -96,7 +96,9 @@ def _attention(
     kind = torch_dtype(torch, dtype)
     sequences = max(1, -(-beyond // attention_bytes(1, _TOKENS, heads, kind.itemsize)))
     q = torch.randn(sequences, queries, 1, _HEAD_DIM, device=device).to(kind)
-    k, v = (torch.randn(sequences, kept, _TOKENS, _HEAD_DIM, device=device).to(kind) for _ in range(2))
+    k, v = (
+        torch.randn(1, kept, _TOKENS, _HEAD_DIM, device=device).to(kind).repeat(sequences, 1, 1, 1) for _ in range(2)
+    )
     attend = torch.nn.functional.scaled_dot_product_attention
     moved = attention_bytes(sequences, _TOKENS, heads, kind.itemsize)
     words = f"torch attention, {sequences} sequences, {queries} query and {kept} KV heads"

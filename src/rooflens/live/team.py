@@ -92,7 +92,7 @@ class Team:
     def seconds(self, work: Callable[[Buffer], object]) -> float:
         """Seconds from the first thread's start of `work` on its buffer to the last one's end."""
         spans = self._each(lambda: self._timed(work))
-        return max(end for _, end in spans) - min(start for start, _ in spans)
+        return float(max(end for _, end in spans) - min(start for start, _ in spans))
 
     def _each(self, work: Callable[[], Any]) -> list[Any]:
         """What `work` returns in every thread; each waits for the others, so that none runs it twice."""

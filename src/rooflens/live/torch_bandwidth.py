@@ -5,7 +5,7 @@ Bytes count as in `bandwidth`: read N, copy 2 N, triad 3 N.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rooflens.live.clock import Clock
@@ -16,7 +16,9 @@ STREAMS: Mapping[str, int] = {"read": 1, "copy": 2, "triad": 3}
 """Arrays that count, by pattern."""
 
 
-def torch_rates(device: str, total: int, *, rounds: int = 9, seconds: float = 0.02) -> dict[str, Repeats]:
+def torch_rates(
+    device: str, total: int, *, rounds: int = 9, seconds: float = 0.02, names: Sequence[str] = tuple(STREAMS)
+) -> dict[str, Repeats]:
     """byte/s of sum, copy_ and add (a = b + 0.5 c) over arrays of single precision that take `total` bytes together.
 
     They are filled with random values, allocated before, and written in place. Every reading takes about `seconds`.
@@ -27,8 +29,8 @@ def torch_rates(device: str, total: int, *, rounds: int = 9, seconds: float = 0.
     torch, clock = load_torch(), Clock(device)
     found = {}
     with torch.inference_mode():
-        for name, streams in STREAMS.items():
-            work, moved = sweep(torch, device, name, total // streams // 4)
+        for name in names:
+            work, moved = sweep(torch, device, name, total // STREAMS[name] // 4)
             calls = max(1, round(seconds / min(clock.seconds(work, 3))))
             taken = clock.seconds(work, rounds, calls=calls)
             found[name] = Repeats(tuple(moved / one for one in taken), _WORDS[name])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 VECTOR_BYTES = 64
@@ -125,7 +125,11 @@ def _result(pattern: Pattern, unroll: int) -> str:
     return "\n".join([*lines, call, "  ret i32 %one"])
 
 
-@lru_cache(maxsize=64)
+_ENGINES: list[Any] = []
+"""Compiled code lives as long as its engine."""
+
+
+@cache
 def compiled(name: str, unroll: int) -> Any:
     """The function of PATTERNS[name], compiled for this processor; calling it releases the interpreter's lock.
 
@@ -137,9 +141,8 @@ def compiled(name: str, unroll: int) -> Any:
     """
     engine = _engine(ir(PATTERNS[name], unroll))
     signature = ctypes.CFUNCTYPE(ctypes.c_uint32, *([ctypes.c_void_p] * 4), ctypes.c_int64, ctypes.c_int64)
-    function = signature(engine.get_function_address("kernel"))
-    function.engine = engine  # the code lives as long as its engine
-    return function
+    _ENGINES.append(engine)
+    return signature(engine.get_function_address("kernel"))
 
 
 def _engine(text: str) -> Any:
