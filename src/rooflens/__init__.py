@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rooflens.version import __version__
 
 _HOMES = {
-    "api": ("predict",),
+    "api": ("ceilings", "predict"),
     "core.hardware": ("Ceiling", "Hardware", "KernelShape", "Link", "MemoryLevel", "Roof"),
     "core.model": ("Attention", "Layer", "Linear", "Mlp", "ModelSpec", "Norm"),
     "core.op": ("DType", "Op", "OpKind", "Provenance", "Traffic"),
@@ -41,7 +41,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*sorted(_HOME), "__version__"]
 
 if TYPE_CHECKING:
-    from rooflens.api import predict as predict
+    from rooflens.api import ceilings as ceilings, predict as predict
     from rooflens.core.hardware import (
         Ceiling as Ceiling,
         Hardware as Hardware,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,16 @@ from rooflens.audit.report import AuditReport
 from rooflens.claims import claims
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
+from rooflens.core.op import DType
 from rooflens.core.profile import Profile
 from rooflens.core.scenario import Conventions
 from rooflens.count import forward
-from rooflens.errors import InputError
+from rooflens.errors import HardwareError, InputError
 from rooflens.findings import findings
 from rooflens.precision import Dtypes, requested, settle
 from rooflens.roofline import place_phase
 from rooflens.sources.config import spec_from_config
-from rooflens.sources.hardware import load_hardware
+from rooflens.sources.hardware import load_hardware, read_hardware
 from rooflens.sources.models import load_model
 from rooflens.sources.values import config_values
 from rooflens.workload import check_experts, check_images, checked_conventions, scenario
@@ -109,3 +110,72 @@ def audit(model: str | Path | Mapping[str, Any]) -> AuditReport:
 
     name, values = ("config", model) if isinstance(model, Mapping) else config_values(model)
     return audit_config(name, values, claims(spec_from_config(values, name=name, origin=name)))
+
+
+def ceilings(
+    device: str = "cpu",
+    *,
+    fresh: bool = False,
+    dtypes: Sequence[DType | str] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Hardware:
+    """What this machine reaches: peaks by dtype (FLOP/s), every level of memory and kernels of decode (byte/s).
+
+    Measured once for each machine and kept in the user's cache folder (`ceilings_file` says where); `fresh` measures
+    again. dtypes: those that are needed, all that torch runs unless given. progress: told each step and the share
+    in 0..1 that is done. A kept file that cannot be read, and a folder that cannot be written, are notes.
+
+    Raises:
+        InputError: no such device, a dtype that cannot be measured, or memory that ran out.
+        MissingExtraError: torch is not installed.
+    """
+    from rooflens.live.cache import store
+    from rooflens.live.ceilings import measurable, measure
+    from rooflens.render.hardware_toml import hardware_toml
+
+    wanted = None if dtypes is None else measurable([DType.parse(str(dtype)) for dtype in dtypes])
+    whole, path = ceilings_file(device), ceilings_file(device, dtypes=wanted)
+    notes = []
+    for kept in () if fresh else dict.fromkeys((whole, path)):
+        found, problem = _kept(kept)
+        if found is not None and (kept == path or set(wanted or ()) <= set(found.matrix)):
+            return found
+        notes += problem
+    measured = measure(device, dtypes=wanted, progress=progress)
+    notes += filter(None, [store(path, hardware_toml(measured))])
+    return replace(measured, notes=(*measured.notes, *notes))
+
+
+def ceilings_file(device: str = "cpu", *, dtypes: Sequence[DType | str] | None = None) -> Path:
+    """Where the ceilings of this machine are kept, of every dtype or of `dtypes` alone; it may not exist yet.
+
+    Raises:
+        InputError: there is no such device. MissingExtraError: torch is not installed.
+    """
+    from rooflens.live import cache
+    from rooflens.live.machine import machine_key
+
+    return cache.ceilings_file(machine_key(device), [DType.parse(str(dtype)) for dtype in dtypes or ()])
+
+
+def kept_in(measured: Hardware, device: str = "cpu", dtypes: Sequence[DType | str] | None = None) -> Path | None:
+    """The file in which `ceilings` found or kept `measured`, or None where it could not be kept.
+
+    Raises:
+        InputError: there is no such device. MissingExtraError: torch is not installed.
+    """
+    for path in (ceilings_file(device), ceilings_file(device, dtypes=dtypes)):
+        found, _ = _kept(path)
+        if found is not None and replace(found, notes=measured.notes) == measured:
+            return path
+    return None
+
+
+def _kept(path: Path) -> tuple[Hardware | None, list[str]]:
+    """The ceilings in `path`, or None and why there are none, unless it does not exist."""
+    if not path.exists():
+        return None, []
+    try:
+        return read_hardware(path), []
+    except HardwareError as problem:
+        return None, [f"measured again, since the kept ceilings cannot be used: {problem}"]

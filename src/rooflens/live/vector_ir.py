@@ -1,7 +1,7 @@
 """Memory kernels as LLVM IR: explicit vectors of 64 bytes, several independent accumulators, repetitions inside.
 
 The IR is compiled as it is written, without passes that would change its loops. A call is
-`kernel(a, b, c, bytes, repeats)`: `repeats` sweeps over `bytes` of each array, whose number is a multiple of
+`kernel(a, b, c, d, bytes, repeats)`: `repeats` sweeps over `bytes` of each array, whose number is a multiple of
 `unroll` x 64 and whose places are multiples of 64. Reads are reduced with OR, whose latency is one cycle, so that
 loads limit and not the chain of additions.
 
@@ -11,16 +11,16 @@ Source: the patterns are those of STREAM (McCalpin, 1995) and likwid-bench: load
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 VECTOR_BYTES = 64
 SCALE = 0.5
 """The scalar of the triad a[i] = b[i] + SCALE x c[i]: exact in binary, and no overflow however often it is applied."""
 
-Call = Callable[[int, int, int, int, int], None]
+
+_SCALES = f"<{', '.join([f'float {SCALE}'] * 16)}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,11 @@ PATTERNS = {
         Pattern("triad", 2, True),
         Pattern("copy_nt", 1, True, True),
         Pattern("triad_nt", 2, True, True),
+        Pattern("vector_triad", 3, True),
     )
 }
-"""By name. `read` reads a; `copy` is a = b; `triad` is a = b + SCALE x c, all in single precision."""
+"""By name. `read` reads a; `copy` is a = b; `triad` is a = b + SCALE x c; `vector_triad`, which benchmarks alone use,
+is a = b x c + d; all in single precision."""
 
 
 def ir(pattern: Pattern, unroll: int) -> str:
@@ -64,7 +66,7 @@ def ir(pattern: Pattern, unroll: int) -> str:
     heads = "\n".join(f"  %acc{k} = phi <16 x i32> [%out{k}, %outer], [%new{k}, %inner]" for k in sums)
     outs = "\n".join(f"  %out{k} = phi <16 x i32> [zeroinitializer, %entry], [%new{k}, %next]" for k in sums)
     return f"""
-define i32 @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, i64 %bytes, i64 %repeats) #0 {{
+define i32 @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr noalias %d, i64 %bytes, i64 %repeats) #0 {{
 entry:
   br label %outer
 outer:
@@ -95,9 +97,9 @@ attributes #0 = {{ "min-legal-vector-width"="512" "prefer-vector-width"="512" }}
 def _step(pattern: Pattern, lane: int) -> str:
     """The IR of one vector: its loads, and its store or its OR into the accumulator of `lane`."""
     lines = [f"  %o{lane} = add nuw nsw i64 %i, {lane * VECTOR_BYTES}"]
-    sources = "bc"[: pattern.reads] if pattern.writes else "a"
+    sources = "bcd"[: pattern.reads] if pattern.writes else "a"
     kind = "<16 x float>" if pattern.writes else "<16 x i32>"
-    for array in ("a", "b", "c"):
+    for array in "abcd":
         if array in sources or (pattern.writes and array == "a"):
             lines.append(f"  %p{array}{lane} = getelementptr i8, ptr %{array}, i64 %o{lane}")
         if array in sources:
@@ -105,10 +107,10 @@ def _step(pattern: Pattern, lane: int) -> str:
     if not pattern.writes:
         return "\n".join([*lines, f"  %new{lane} = or <16 x i32> %acc{lane}, %va{lane}"])
     value = f"%vb{lane}"
-    if pattern.reads == 2:
+    if pattern.reads > 1:
         value = f"%t{lane}"
-        scale = f"<16 x float> splat (float {SCALE})"
-        call = f"@llvm.fmuladd.v16f32(<16 x float> %vc{lane}, {scale}, <16 x float> %vb{lane})"
+        factors = f"{_SCALES}, <16 x float> %vb{lane}" if pattern.reads == 2 else f"%vb{lane}, <16 x float> %vd{lane}"
+        call = f"@llvm.fmuladd.v16f32(<16 x float> %vc{lane}, <16 x float> {factors})"
         lines.append(f"  {value} = call <16 x float> {call}")
     hint = ", !nontemporal !0" if pattern.non_temporal else ""
     return "\n".join([*lines, f"  store <16 x float> {value}, ptr %pa{lane}, align {VECTOR_BYTES}{hint}"])
@@ -123,21 +125,24 @@ def _result(pattern: Pattern, unroll: int) -> str:
     return "\n".join([*lines, call, "  ret i32 %one"])
 
 
-@lru_cache(maxsize=64)
+_ENGINES: list[Any] = []
+"""Compiled code lives as long as its engine."""
+
+
+@cache
 def compiled(name: str, unroll: int) -> Any:
     """The function of PATTERNS[name], compiled for this processor; calling it releases the interpreter's lock.
 
-    It takes the addresses of a, b and c (arrays that a pattern does not use are ignored), the bytes of each and the
+    It takes the addresses of a, b, c and d (arrays that a pattern does not use are ignored), the bytes of each and the
     repetitions, and returns the OR of everything read, or 0.
 
     Raises:
         ImportError: llvmlite is not installed.
     """
     engine = _engine(ir(PATTERNS[name], unroll))
-    signature = ctypes.CFUNCTYPE(ctypes.c_uint32, *([ctypes.c_void_p] * 3), ctypes.c_int64, ctypes.c_int64)
-    function = signature(engine.get_function_address("kernel"))
-    function.engine = engine  # the code lives as long as its engine
-    return function
+    signature = ctypes.CFUNCTYPE(ctypes.c_uint32, *([ctypes.c_void_p] * 4), ctypes.c_int64, ctypes.c_int64)
+    _ENGINES.append(engine)
+    return signature(engine.get_function_address("kernel"))
 
 
 def _engine(text: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rooflens.core.hardware import Ceiling, Hardware
+from rooflens.core.hardware import Ceiling, Hardware, KernelShape, MemoryLevel
 from rooflens.core.op import DType
 from rooflens.roofline import ridge_point
 from rooflens.units import binary, si
@@ -18,6 +18,13 @@ SCHEMA = "rooflens.hardware/1"
 LIST_SCHEMA = "rooflens.hardware-list/1"
 UNKNOWN = "-"
 """Stands in tables for a figure that is not known."""
+
+_SHAPES = {
+    KernelShape.M1_LINEAR: "linear, 1 row",
+    KernelShape.SKINNY_LINEAR: "linear, 16 rows",
+    KernelShape.DECODE_ATTENTION: "decode attention",
+}
+_PATTERNS = {"copy_nt": "copy, nt", "triad_nt": "triad, nt"}
 
 _SIXTEEN_BIT = (DType.BF16, DType.FP16)
 
@@ -33,7 +40,7 @@ def hardware_list_document(parts: Iterable[Hardware]) -> dict[str, Any]:
 
 
 def hardware_document(hardware: Hardware) -> dict[str, Any]:
-    """One part as plain values: each figure {value, unit, source, kind, note}, or None where not known.
+    """One part as plain values: each figure {value, unit, source, kind, note, spread}, or None where not known.
 
     `ridge_points` are in FLOP/byte by dtype, over the device memory. `absent` lists the dtypes that the matrix
     units do not have. `memory.used` says which of its two sizes counts: that of the driver where it is known.
@@ -59,9 +66,15 @@ def hardware_document(hardware: Hardware) -> dict[str, Any]:
             "label": _figure(hardware.memory_label, "B"),
             "driver": _figure(hardware.memory_driver, "B"),
             "used": "driver" if hardware.memory_driver else "label" if hardware.memory_label else None,
+            "patterns": _patterns(memory),
         },
         "caches": [
-            {"name": c.name, "size": _figure(c.capacity, "B"), "bandwidth": _figure(c.bandwidth, "B/s")}
+            {
+                "name": c.name,
+                "size": _figure(c.capacity, "B"),
+                "bandwidth": _figure(c.bandwidth, "B/s"),
+                "patterns": _patterns(c),
+            }
             for c in hardware.caches
         ],
         "links": [
@@ -75,6 +88,8 @@ def hardware_document(hardware: Hardware) -> dict[str, Any]:
             {"field": c.field, "values": list(c.values), "used": c.used, "why": c.why} for c in hardware.conflicts
         ],
         "notes": list(hardware.notes),
+        "kernels": _kernels(hardware),
+        "conditions": dict(hardware.conditions),
     }
 
 
@@ -107,7 +122,7 @@ def hardware_table(hardware: Hardware) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    lines = _lines(hardware)
+    lines = figure_lines(hardware)
     sources = list(dict.fromkeys(ceiling.provenance.source for *_, ceiling in lines if ceiling))
     figures = Table("figure", "value", "ridge point", "kind", "source", title=Text(hardware.title))
     figures.columns[0].no_wrap = True
@@ -139,7 +154,7 @@ def _row(part: Hardware) -> dict[str, Any]:
     }
 
 
-def _lines(hardware: Hardware) -> list[tuple[str, str, str, Ceiling | None]]:
+def figure_lines(hardware: Hardware) -> list[tuple[str, str, str, Ceiling | None]]:
     """Name, printed value, printed ridge point and ceiling of every figure; a line without one says what is absent."""
     lines: list[tuple[str, str, str, Ceiling | None]] = []
     for units, peaks in (("matrix", hardware.matrix), ("vector", hardware.vector)):
@@ -150,13 +165,16 @@ def _lines(hardware: Hardware) -> list[tuple[str, str, str, Ceiling | None]]:
     if hardware.absent:
         absent = ", ".join(str(dtype) for dtype in DType if dtype in hardware.absent)
         lines.append(("not on the matrix units", absent, "", None))
-    sizes = [
+    sizes: list[tuple[str, Ceiling | None, str]] = [
         ("memory bandwidth", hardware.memory.bandwidth, "B/s"),
+        *_pattern_lines("memory", hardware.memory),
         ("memory, vendor's label", hardware.memory_label, "B"),
     ]
     sizes.append(("memory, driver's figure", hardware.memory_driver, "B"))
     for cache in hardware.caches:
         sizes += [(cache.name, cache.capacity, "B"), (f"{cache.name} bandwidth", cache.bandwidth, "B/s")]
+        sizes += _pattern_lines(cache.name, cache)
+    sizes += [(f"{_SHAPES[shape]}, {dtype}", rate, "B/s") for (shape, dtype), rate in hardware.kernels.items()]
     for link in hardware.links:
         sizes += [
             (f"{link.name}, each direction", link.per_direction, "B/s"),
@@ -167,6 +185,11 @@ def _lines(hardware: Hardware) -> list[tuple[str, str, str, Ceiling | None]]:
     lines += [(name, _shown(figure, unit), "", figure) for name, figure, unit in sizes if figure is not None]
     lines += [(n.name, "rate not known", "", None) for n in hardware.links if not (n.per_direction or n.total)]
     return lines
+
+
+def _pattern_lines(name: str, level: MemoryLevel) -> list[tuple[str, Ceiling | None, str]]:
+    """The patterns beside reading, which is the bandwidth, in words."""
+    return [(f"{name} {_PATTERNS.get(p, p)}", rate, "B/s") for p, rate in level.patterns.items() if p != "read"]
 
 
 def _remarks(hardware: Hardware) -> list[str]:
@@ -204,6 +227,20 @@ def _figure(ceiling: Ceiling | None, unit: str) -> dict[str, Any] | None:
         "source": origin.source,
         "kind": origin.kind,
         "note": origin.note,
+        "spread": ceiling.spread,
+    }
+
+
+def _patterns(level: MemoryLevel) -> dict[str, Any]:
+    return {name: _figure(rate, "B/s") for name, rate in level.patterns.items()}
+
+
+def _kernels(hardware: Hardware) -> dict[str, dict[str, Any]]:
+    """Rates of kernels by shape, then by dtype."""
+    shapes = dict.fromkeys(str(shape) for shape, _ in hardware.kernels)
+    return {
+        name: {str(d): _figure(rate, "B/s") for (shape, d), rate in hardware.kernels.items() if str(shape) == name}
+        for name in shapes
     }
 
 
