@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,62 @@ def audit(model: str | Path | Mapping[str, Any]) -> AuditReport:
     return audit_config(name, values, claims(spec_from_config(values, name=name, origin=name)))
 
 
+def profile(model: str | Path, *, batch: int = 1, prompt: int = 512, **options: Any) -> Profile:
+    """Run `model` on this machine: prefill and decode measured, beside what is predicted of them.
+
+    model: a folder with config.json and safetensors, a GGUF file, or with `random_weights` any config or bundled name.
+    batch, prompt: sequences, and prompt tokens of each. options: the others of `profile_sweep`.
+
+    Phase times are the median of repeats with nothing recorded; the breakdown is of a second run under PyTorch's
+    profiler, scaled to the first. FLOP and bytes of what ran come from its shapes; ceilings are this machine's own.
+
+    Raises:
+        InputError: what cannot be run: no weights, no room in memory, a device that is not there.
+        MissingExtraError: torch or transformers is not installed. RooflensError: whatever reading the model refuses.
+    """
+    return next(iter(profile_sweep(model, batch=(batch,), prompt=(prompt,), **options)))
+
+
+def profile_sweep(
+    model: str | Path,
+    *,
+    batch: Sequence[int] = (1,),
+    prompt: Sequence[int] = (512,),
+    output: int = 64,
+    device: str | None = None,
+    dtype: str | DType | None = None,
+    attention: str = "sdpa",
+    layers: int | None = None,
+    compiled: bool = False,
+    random_weights: bool = False,
+    hardware: str | Path | Hardware | None = None,
+    warmup: int = 1,
+    repeat: int = 5,
+    conventions: Conventions | None = None,
+    keep: Path | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Iterator[Profile]:
+    """Run `model` with every batch and prompt, loaded once: one Profile for each, as each is done.
+
+    output: tokens of each sequence; the first comes out of prefill. device: torch's name, the first GPU or else the
+    CPU unless given. dtype: the one that the machine multiplies fastest in unless given. attention: in transformers'
+    words. layers: run the first ones of a large model and scale. compiled: through torch.compile. hardware: a part,
+    name or TOML file in place of this machine's measured ceilings. warmup, repeat: runs before the timing and in it.
+    keep: a folder for the traces. progress: told each step and the share in 0..1 that is done.
+
+    Raises:
+        As `profile` does.
+    """
+    from rooflens.asked import Asked
+    from rooflens.measuring import Ceilings, Sizes, sweep
+
+    asked = Asked(device, dtype, attention, layers, compiled, random_weights)
+    given = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    roofs = Ceilings(given, lambda name: ceilings(name, progress=progress))
+    sizes = Sizes(tuple(batch), tuple(prompt), output, warmup, repeat)
+    return sweep(model, asked, sizes, roofs, conventions=conventions, keep=keep, progress=progress)
+
+
 def ceilings(
     device: str = "cpu",
     *,
@@ -131,6 +187,7 @@ def ceilings(
     """
     from rooflens.live.cache import store
     from rooflens.live.ceilings import measurable, measure
+    from rooflens.live.vitals import vitals
     from rooflens.render.hardware_toml import hardware_toml
 
     wanted = None if dtypes is None else measurable([DType.parse(str(dtype)) for dtype in dtypes])
@@ -141,7 +198,7 @@ def ceilings(
         if found is not None and (kept == path or set(wanted or ()) <= set(found.matrix)):
             return found
         notes += problem
-    measured = measure(device, dtypes=wanted, progress=progress)
+    measured = measure(device, dtypes=wanted, conditions=vitals(device), progress=progress)
     notes += filter(None, [store(path, hardware_toml(measured))])
     return replace(measured, notes=(*measured.notes, *notes))
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
-from rooflens.core.op import DType
 from rooflens.core.profile import Finding, Measurement, PhaseProfile, Profile
 from rooflens.core.scenario import Conventions, Fusion, Logits, Phase, Scenario
 from rooflens.core.timed import TimedPhase
@@ -19,11 +18,14 @@ from rooflens.count import forward, kv_cache_bytes, weight_bytes
 from rooflens.errors import InputError
 from rooflens.findings import findings
 from rooflens.frameworks import first_line
-from rooflens.live.device import Device
-from rooflens.live.load import TORCH_DTYPES, Loading, load_weights, random_weights
+from rooflens.live.device import Device, running
+from rooflens.live.energy import EnergyMeter
+from rooflens.live.load import Loading, load_weights, random_weights
 from rooflens.live.memory import check_fits, is_out_of_memory
 from rooflens.live.passes import Runner
+from rooflens.live.perf import perf_support
 from rooflens.live.run import Progress, Schedule, Times, time_phases, trace_modules, trace_phases
+from rooflens.live.vitals import vitals
 from rooflens.measured import place_measured, scale_to_depth
 from rooflens.precision import Dtypes, settle
 from rooflens.roofline import place_phase
@@ -67,13 +69,6 @@ Settle = Callable[[list[Any]], tuple[Hardware, tuple[Finding, ...]]]
 """Given the probes of a run: the ceilings that held while it ran, and what is to be said of them."""
 
 
-def check_dtype(dtype: DType) -> None:
-    """Raises InputError for a dtype that no model is run in."""
-    if dtype not in TORCH_DTYPES:
-        known = ", ".join(TORCH_DTYPES)
-        raise InputError(f"a model is run in {known}, and not in {dtype}; pass one of them, or no --dtype")
-
-
 def load_subject(
     spec: ModelSpec, source: Path | Mapping[str, Any], loading: Loading, *, longest: int = 0, batch: int = 1
 ) -> Subject:
@@ -84,7 +79,6 @@ def load_subject(
     Raises:
         InputError: it does not fit into memory (known before anything is loaded), or it cannot be loaded.
     """
-    check_dtype(loading.dtype)
     depth = loading.layers or spec.depth
     size = weight_bytes(spec, loading.dtype, loading.dtype) * min(depth, spec.depth) // max(1, spec.depth)
     cache = batch * int(kv_cache_bytes(spec, longest, loading.dtype))
@@ -120,12 +114,27 @@ def profile_subject(subject: Subject, work: Work, settle_hardware: Settle) -> Pr
     runner = Runner(
         subject.model, subject.loading.device, work.batch, work.prompt, last=work.conventions.logits is Logits.LAST
     )
-    schedule = Schedule(work.output, work.warmup, work.repeat, between=work.probe, progress=work.progress)
-    with _said(subject.loading.device):
+    device = subject.loading.device
+    meter, before = EnergyMeter(device.name), vitals(device.name)
+    schedule = Schedule(work.output, work.warmup, work.repeat, work.probe, meter, work.progress)
+    with _said(device):
         times = time_phases(runner, schedule)
     traced, stopped = ((), _stopped(times)) if times.partial else _traced(runner, schedule, work)
     hardware, moved = settle_hardware(times.probes)
-    return _profile(subject, work, (times, traced), (hardware, (*stopped, *moved)))
+    profile = _profile(subject, work, (times, traced), (hardware, (*stopped, *moved)))
+    return replace(profile, conditions=_conditions(subject, before, meter.read().reason))
+
+
+def _conditions(subject: Subject, before: tuple[tuple[str, str], ...], energy: str) -> tuple[tuple[str, str], ...]:
+    """What held during the run: how the model ran, the machine's state before and after, and what it does not tell."""
+    loading, counters = subject.loading, perf_support()
+    after = dict(vitals(loading.device.name))
+    changed = [(name, f"{text}; after the run {after[name]}") for name, text in before if after.get(name, text) != text]
+    same = [row for row in before if after.get(row[0], row[1]) == row[1]]
+    depth = [("slice", f"{loading.layers} of {subject.depth} layers ran, scaled to all")] if subject.depth else []
+    missing = [("energy", energy)] if energy else []
+    missing += [] if counters.available else [("hardware counters", counters.reason)]
+    return (*running(loading.device, loading.attention, compiled=loading.compiled), *depth, *same, *changed, *missing)
 
 
 def _traced(runner: Runner, schedule: Schedule, work: Work) -> tuple[tuple[TimedPhase, ...], tuple[Finding, ...]]:

@@ -16,6 +16,7 @@ _LONGEST = 1200
 """Characters of an error at most: what was read may be megabytes."""
 
 COMMANDS = {
+    "profile": "Run a model for real: measure prefill and decode under this machine's ceilings.",
     "predict": "Predict prefill and decode of a model on an accelerator.",
     "model": "Print the facts of a model: parameters, layers, weight and KV bytes.",
     "gpu": "List the accelerators, or print one with each number's source.",

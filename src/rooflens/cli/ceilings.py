@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from rooflens.cli.output import show, write_all
+from rooflens.cli.output import progress_bar, show, write_all
 
 
 @click.command("ceilings", help="Measure what this machine reaches: peaks, memory and kernels of decode; keep it.")
@@ -22,7 +20,7 @@ def command(device: str, dtypes: tuple[str, ...], fresh: bool, as_json: bool, to
     from rooflens.api import ceilings, kept_in
     from rooflens.render.ceilings import ceilings_document, ceilings_table
 
-    with _bar() as progress:
+    with progress_bar() as progress:
         part = ceilings(device, fresh=fresh, dtypes=dtypes or None, progress=progress)
     file = kept_in(part, device, dtypes or None)
     place = None if file is None else str(file)
@@ -36,16 +34,3 @@ def command(device: str, dtypes: tuple[str, ...], fresh: bool, as_json: bool, to
         click.echo(json.dumps(ceilings_document(part, place), indent=2))
     else:
         show(ceilings_table(part, place))
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[str, float], None]]:
-    """A bar on standard error that follows the steps; nothing is shown where that is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("measuring", total=1.0)
-        yield lambda step, done: bar.update(task, description=step, completed=done)

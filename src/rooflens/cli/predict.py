@@ -9,7 +9,7 @@ import click
 
 from rooflens.cli.options import checked_experts, dtype_options, dtypes, load, one_of
 from rooflens.cli.output import check_targets, show, write_all
-from rooflens.core.profile import Profile
+from rooflens.cli.rendering import files, text
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, TrafficModel
 from rooflens.errors import InputError
 
@@ -92,15 +92,15 @@ def command(
     )
     wanted = {kind: rest[kind] for kind in ("html", "svg", "png", "pdf") if rest[kind]}
     check_targets(wanted, {"MODEL": model, "--gpu": gpu})
-    files = _files(profile, dark, wanted)
-    text = _text(profile, as_json, as_csv, explain)
-    write_all(files)
-    if text is None:
+    made = files(profile, dark, wanted)
+    printed = text(profile, as_json, as_csv, explain)
+    write_all(made)
+    if printed is None:
         from rooflens.render.table import profile_table
 
         show(profile_table(profile))
     else:
-        click.echo(text, nl=False)
+        click.echo(printed, nl=False)
 
 
 def _conventions(rest: dict[str, Any]) -> Conventions:
@@ -112,35 +112,3 @@ def _conventions(rest: dict[str, Any]) -> Conventions:
         LatentForm(rest["latent"]),
         checked_experts(rest["distinct_experts"]),
     )
-
-
-def _text(profile: Profile, as_json: bool, as_csv: bool, explain: bool) -> str | None:
-    if as_json:
-        from rooflens.render.document import encode
-        from rooflens.render.documents import profile_document
-
-        return encode(profile_document(profile))
-    if as_csv:
-        from rooflens.render.csv import profile_csv
-
-        return profile_csv(profile)
-    if explain:
-        from rooflens.render.explain import explain_profile
-
-        return explain_profile(profile)
-    return None
-
-
-def _files(profile: Profile, dark: bool, wanted: dict[str, Path]) -> dict[Path, bytes]:
-    """Every file that was asked for, rendered before any is written."""
-    if not wanted:
-        return {}
-    from rooflens.render import chart, html, image
-
-    makers = {
-        "html": lambda: html.html(profile, dark=dark or None).encode(),
-        "svg": lambda: image.svg(chart.chart(profile, dark=dark)).encode(),
-        "png": lambda: image.png(chart.chart(profile, dark=dark)),
-        "pdf": lambda: image.pdf(chart.chart(profile, dark=dark)),
-    }
-    return {path: makers[kind]() for kind, path in wanted.items()}

@@ -204,10 +204,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A model on a machine under a workload: what every later room takes."""
+    """A model on a machine under a workload: what every later room takes.
+
+    conditions: (name, text) of what held while it ran: framework, threads, clocks, why a counter is not there.
+    """
 
     model: ModelSpec
     hardware: Hardware
     scenario: Scenario
     phases: tuple[PhaseProfile, ...]
     findings: tuple[Finding, ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()

@@ -70,3 +70,15 @@ def _present(torch: Any, kind: str) -> bool:
 
 def _torch() -> Any:
     return frameworks("runs on this machine")[0]
+
+
+def running(device: Device, attention: str, *, compiled: bool) -> tuple[tuple[str, str], ...]:
+    """How models run on `device`: framework, threads, attention, and whether they are compiled."""
+    torch, transformers = frameworks("runs on this machine")
+    threads = [("threads", f"{torch.get_num_threads()} of torch")] if device.is_cpu else []
+    how = f"{attention} attention, {'compiled' if compiled else 'eager'}"
+    return (
+        ("device", device.name),
+        ("framework", f"torch {torch.__version__}, transformers {transformers.__version__}, {how}"),
+        *threads,
+    )

@@ -33,6 +33,13 @@ class Loading:
     compiled: bool = False
 
 
+def check_dtype(dtype: DType) -> None:
+    """Raises InputError for a dtype that no model is run in."""
+    if dtype not in TORCH_DTYPES:
+        known = ", ".join(TORCH_DTYPES)
+        raise InputError(f"a model is run in {known}, and not in {dtype}; pass one of them, or no --dtype")
+
+
 def load_weights(path: Path, loading: Loading) -> Any:
     """Return the model of the folder or GGUF file at `path`, its weights widened to `loading.dtype`, ready to run.
 
@@ -114,6 +121,8 @@ def _ready(make: Any, origin: str, loading: Loading) -> Any:
     try:
         with quiet():
             model = make().eval().requires_grad_(False).to(loading.device.name)
+            if loading.compiled:
+                model.forward = _compiled(model.forward)
     except InputError:
         raise
     except Exception as cause:  # the framework raises whatever its code runs into
@@ -123,3 +132,10 @@ def _ready(make: Any, origin: str, loading: Loading) -> Any:
             ) from cause
         raise InputError(f"{origin} could not be loaded by transformers ({first_line(cause)})") from cause
     return model
+
+
+def _compiled(forward: Any) -> Any:
+    """`forward`, compiled for every length: a cache grows by one token a step."""
+    import torch
+
+    return torch.compile(forward, dynamic=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rooflens.core.scenario import PhaseKind
 from rooflens.live.device import Device
+from rooflens.live.energy import EnergyMeter
 from rooflens.live.nvtx import range as nvtx_range
 from rooflens.live.passes import Runner, inference, module_ranges, timed
 from rooflens.live.trace import phase_range, traced
@@ -25,13 +27,15 @@ Progress = Callable[[str, float], None]
 class Schedule:
     """How often what runs. output: tokens of each sequence, the first of which comes out of prefill.
 
-    between: called before the first repeat and after each; what it returns is kept (a probe of the machine).
+    between: called before the first repeat and after each; what it returns is kept (a probe of the machine). meter:
+    the machine's energy counter, if it has one.
     """
 
     output: int
     warmup: int = 1
     repeat: int = 5
     between: Callable[[], Any] | None = None
+    meter: EnergyMeter | None = None
     progress: Progress | None = None
 
     @property
@@ -70,7 +74,7 @@ def time_phases(runner: Runner, schedule: Schedule) -> Times:
     Raises:
         KeyboardInterrupt: before the first repeat was complete.
     """
-    times = Times()
+    times, spent = Times(), _Spent(schedule.meter)
     whole = schedule.warmup + schedule.repeat
     try:
         with inference():
@@ -79,7 +83,9 @@ def time_phases(runner: Runner, schedule: Schedule) -> Times:
                 _tell(schedule, "warm-up" if index < schedule.warmup else "timing", index / whole)
                 if index == schedule.warmup:
                     _probe(schedule, times)
-                prefill_s, decode_s = _repeat(runner, tokens, schedule.steps)
+                prefill_s, decode_s = _repeat(runner, tokens, schedule.steps, spent)
+                if index == schedule.warmup - 1:
+                    spent.forget()
                 if index >= schedule.warmup:
                     times.prefill_s.append(prefill_s)
                     times.decode_s += [decode_s] if schedule.steps else []
@@ -88,10 +94,38 @@ def time_phases(runner: Runner, schedule: Schedule) -> Times:
         if not times.prefill_s:
             raise
         times.partial = True
+    times.joules = spent.each(len(times.prefill_s), schedule.steps)
     return times
 
 
-def _repeat(runner: Runner, tokens: Any, steps: int) -> tuple[float, float]:
+@dataclass(slots=True)
+class _Spent:
+    """Joules of both phases, added up over the repeats; nothing where the machine has no counter."""
+
+    meter: EnergyMeter | None
+    joules: dict[str, float] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Start anew, after the warm-up."""
+        self.joules.clear()
+
+    @contextmanager
+    def on(self, phase: str) -> Iterator[None]:
+        """Add what is spent inside to `phase`."""
+        start = self.meter.read() if self.meter is not None else None
+        yield
+        if self.meter is not None and start is not None:
+            joules = self.meter.joules_since(start).joules
+            if joules is not None:
+                self.joules[phase] = self.joules.get(phase, 0.0) + joules
+
+    def each(self, repeats: int, steps: int) -> dict[str, float]:
+        """Joules of one pass of each phase."""
+        passes = {PREFILL: repeats, DECODE: repeats * steps}
+        return {phase: joules / passes[phase] for phase, joules in self.joules.items() if passes[phase]}
+
+
+def _repeat(runner: Runner, tokens: Any, steps: int, spent: _Spent) -> tuple[float, float]:
     """Seconds of a prefill, and of the mean of `steps` decode steps after it."""
 
     def prefill() -> tuple[Any, Any]:
@@ -104,8 +138,12 @@ def _repeat(runner: Runner, tokens: Any, steps: int) -> tuple[float, float]:
             for _ in range(steps):
                 state = runner.step(*state)
 
-    prefill_s, first = timed(runner.device, prefill)
-    return prefill_s, (timed(runner.device, decode)[0] / steps if steps else 0.0)
+    with spent.on(PREFILL):
+        prefill_s, first = timed(runner.device, prefill)
+    if not steps:
+        return prefill_s, 0.0
+    with spent.on(DECODE):
+        return prefill_s, timed(runner.device, decode)[0] / steps
 
 
 def trace_phases(runner: Runner, schedule: Schedule, folder: Path) -> dict[str, Path]:
