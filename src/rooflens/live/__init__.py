@@ -1,0 +1,1 @@
+"""Measurements: backends that run a model on this machine and return its times."""
