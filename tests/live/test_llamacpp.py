@@ -132,6 +132,7 @@ def test_counts_that_do_not_fit_are_refused(fake, file, monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="strlen is asked on POSIX systems alone")
 def test_an_interrupt_stops_a_pass_and_frees_everything(fake, file, monkeypatch):
     def decode(context, batch):
+        time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         until = time.monotonic() + 20
         while not fake.params.abort_callback(fake.params.abort_callback_data):

@@ -6,7 +6,7 @@ Source: llama_perf_context in llama.cpp's include/llama.h; llama_context::synchr
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -22,6 +22,7 @@ from rooflens.units import si
 _MOST_TOKENS, _MOST_REPEATS, _MOST_THREADS = 2**24, 10**6, 512
 _APART = 0.05
 """Share by which wall clock and counter may differ before it is said."""
+_POLL_S = 0.5
 
 Progress = Callable[[str], None]
 
@@ -119,7 +120,10 @@ def run_gguf(
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="llama.cpp") as pool:
         try:
-            return pool.submit(work).result()
+            future = pool.submit(work)
+            while not wait([future], timeout=_POLL_S).done:
+                pass  # an interrupt that comes just before a wait is only seen after it
+            return future.result()
         except BaseException:
             stop.set()
             raise
