@@ -25,7 +25,9 @@ _NO_VOCABULARY = 0
 _UBATCH = 2048
 """Most tokens of one pass: llama.cpp's own default of the batch, and a bound on its buffers."""
 _VALUE_BYTES = 4096
+"""Most of a key's value that is read: lists of one number per layer fit."""
 _ABORTED = 2
+"""What llama_decode returns when its abort callback said so."""
 
 
 @dataclass(frozen=True, slots=True)
