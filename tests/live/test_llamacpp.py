@@ -151,9 +151,18 @@ def test_a_file_that_llama_cpp_refuses(fake, file):
     with pytest.raises(ConfigError) as caught:
         run_gguf(file, threads=1)
     text = str(caught.value)
-    assert text.endswith("cannot load it (error: unknown model architecture: 'lxama' [31m); expected a model file")
+    assert text.endswith(
+        "cannot be loaded by llama.cpp (error: unknown model architecture: 'lxama' [31m); expected a model it knows"
+    )
     assert "\n" not in text
     assert "\x1b" not in text
+
+
+def test_a_context_that_cannot_be_set_up(fake, file, monkeypatch):
+    monkeypatch.setattr(fake, "llama_init_from_model", lambda model, params: None)
+    with pytest.raises(InputError, match=r"cannot set up a context \(no reason given\); expected a shorter prompt"):
+        run_gguf(file, threads=1)
+    assert fake.said[-2:] == ["free model", "log set"]
 
 
 @pytest.mark.parametrize(
@@ -307,7 +316,7 @@ def test_real_runs_of_one_token(model, capfd):
     ("name", "text"),
     [
         ("cut", "tensor .* is not within the file bounds"),
-        ("header", r"cannot load it \(.+\); expected a model file"),
+        ("header", r"cannot be loaded by llama.cpp \(.+\); expected"),
         ("unknown", "unknown model architecture: 'lxama'"),
     ],
 )

@@ -15,8 +15,9 @@ from typing import Any
 
 from rooflens.core.dtype import DType
 from rooflens.errors import InputError
+from rooflens.live.llamacpp_callbacks import Stop
 from rooflens.live.llamacpp_checks import load_api, physical_cores, printable
-from rooflens.live.llamacpp_session import Session, Setting, Stop, opened
+from rooflens.live.llamacpp_session import Session, Setting, opened
 from rooflens.units import si
 
 _MOST_TOKENS, _MOST_REPEATS, _MOST_THREADS = 2**24, 10**6, 512

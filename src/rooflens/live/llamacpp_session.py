@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.errors import ConfigError, InputError
+from rooflens.live.llamacpp_callbacks import Log, Stop
 from rooflens.live.llamacpp_checks import available_bytes, cache_bytes, check_memory, printable, stored_bytes
 
-_ERROR = 4
-"""GGML_LOG_LEVEL_ERROR."""
 _F16 = 1
 """GGML_TYPE_F16: the type of keys and values that llama.cpp takes unless it is told otherwise."""
 _NORMAL = 4
@@ -37,57 +36,6 @@ class Setting:
     prompt: int
     output: int
     threads: int
-
-
-class Stop:
-    """A request to stop that C code can read: a text that is empty until `set` is called."""
-
-    def __init__(self) -> None:
-        self.text = ctypes.create_string_buffer(2)
-
-    def set(self) -> None:
-        """Ask for it."""
-        self.text.value = b"1"
-
-    def __bool__(self) -> bool:
-        return bool(self.text.value)
-
-    def check(self) -> None:
-        """Raise KeyboardInterrupt if it was asked for."""
-        if self:
-            raise KeyboardInterrupt
-
-
-class Log:
-    """llama.cpp's messages, kept off the terminal while it is open; the first error since `clear` is kept."""
-
-    def __init__(self, api: Any) -> None:
-        self.api, self.first = api, ""
-        self.callback = api.llama_log_callback(self._take)
-        self.before, self.data = api._logger.llama_log_callback, ctypes.c_void_p()
-
-    def _take(self, level: int, text: bytes, data: object) -> None:
-        del data
-        if level == _ERROR and not self.first:
-            self.first = printable(text.decode("utf-8", "replace").strip())
-
-    def clear(self) -> None:
-        """Forget the error."""
-        self.first = ""
-
-    def reason(self) -> str:
-        """The error without the function that it comes from."""
-        return self.first.partition(": ")[2].strip() or self.first or "no reason given"
-
-    def __enter__(self) -> Log:
-        if hasattr(self.api, "llama_log_get"):
-            self.before = self.api.llama_log_callback()
-            self.api.llama_log_get(ctypes.byref(self.before), ctypes.byref(self.data))
-        self.api.llama_log_set(self.callback, None)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.api.llama_log_set(self.before, self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,78 +129,88 @@ def opened(api: Any, path: Path, setting: Setting, stop: Stop) -> Iterator[Sessi
     size = stored_bytes(path)
     with Log(api) as log:
         api.llama_backend_init()
-        model = _load(api, path, log, stop, vocab_only=True)
+        opener = _Opener(api, path, setting, stop, log)
+        cache = cache_bytes(opener.keys(), setting.prompt + setting.output)
+        check_memory(path, size, cache, available_bytes())
+        with opener.model() as model, opener.context(model) as context:
+            vocabulary = int(api.llama_vocab_n_tokens(api.llama_model_get_vocab(model)))
+            yield Session(api, model, context, setting, stop, log, size, vocabulary)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opener:
+    """A file that is about to be loaded."""
+
+    api: Any
+    path: Path
+    setting: Setting
+    stop: Stop
+    log: Log
+
+    def refused(self, text: str) -> ConfigError:
+        return ConfigError(f"{printable(str(self.path))} {text}")
+
+    @contextmanager
+    def model(self, *, vocab_only: bool = False) -> Iterator[Any]:
+        """The model on the CPU, or its keys and vocabulary alone."""
+        self.log.clear()
+        nothing = (ctypes.c_void_p * 1)(None)
+        going_on = self.api.llama_progress_callback(lambda *_: not self.stop)
+        params = self.api.llama_model_default_params()
+        params.n_gpu_layers, params.vocab_only, params.progress_callback = 0, vocab_only, going_on
+        params.devices = ctypes.addressof(nothing)
+        model = self.api.llama_model_load_from_file(os.fsencode(self.path), params)
+        if not model:
+            self.stop.check()
+            raise self.refused(f"cannot be loaded by llama.cpp ({self.log.reason()}); expected a model it knows")
         try:
-            keys = _keys(api, model)
+            yield model
         finally:
-            api.llama_model_free(model)
-        check_memory(path, size, cache_bytes(keys, setting.prompt + setting.output), available_bytes())
-        model = _load(api, path, log, stop, vocab_only=False)
+            self.api.llama_model_free(model)
+
+    def keys(self) -> dict[str, str]:
+        """The file's keys with their values as text; no weight is read."""
+        found, text = {}, ctypes.create_string_buffer(_VALUE_BYTES)
+        with self.model(vocab_only=True) as model:
+            for index in range(self.api.llama_model_meta_count(model)):
+                self.api.llama_model_meta_key_by_index(model, index, text, _VALUE_BYTES)
+                key = text.value.decode("utf-8", "replace")
+                self.api.llama_model_meta_val_str_by_index(model, index, text, _VALUE_BYTES)
+                found[key] = text.value.decode("utf-8", "replace")
+        return found
+
+    @contextmanager
+    def context(self, model: Any) -> Iterator[Any]:
+        """A context with an empty cache for a model that generates text."""
+        api = self.api
+        if api.llama_model_has_encoder(model):
+            raise self.refused("has an encoder; expected a model that is a decoder alone")
+        if api.llama_vocab_type(api.llama_model_get_vocab(model)) == _NO_VOCABULARY:
+            raise self.refused("has no vocabulary; expected a model of text with its tokens")
+        self.log.clear()
+        context = api.llama_init_from_model(model, self.params())
+        if not context:
+            raise InputError(
+                f"{printable(str(self.path))}: llama.cpp cannot set up a context ({self.log.reason()}); "
+                "expected a shorter prompt or more memory"
+            )
         try:
-            context = _context(api, model, path, setting, log, stop)
-            try:
-                vocabulary = int(api.llama_vocab_n_tokens(api.llama_model_get_vocab(model)))
-                yield Session(api, model, context, setting, stop, log, size, vocabulary)
-            finally:
-                api.llama_free(context)
+            if not api.llama_get_memory(context):
+                raise self.refused("keeps no cache; expected a model that generates tokens")
+            yield context
         finally:
-            api.llama_model_free(model)
+            api.llama_free(context)
 
-
-def _load(api: Any, path: Path, log: Log, stop: Stop, *, vocab_only: bool) -> Any:
-    """The model on the CPU, or its keys and vocabulary alone."""
-    log.clear()
-    nothing = (ctypes.c_void_p * 1)(None)
-    going_on = api.llama_progress_callback(lambda *_: not stop)
-    params = api.llama_model_default_params()
-    params.n_gpu_layers, params.vocab_only, params.progress_callback = 0, vocab_only, going_on
-    params.devices = ctypes.addressof(nothing)
-    model = api.llama_model_load_from_file(os.fsencode(path), params)
-    if not model:
-        stop.check()
-        raise ConfigError(f"{printable(str(path))}: llama.cpp cannot load it ({log.reason()}); expected a model file")
-    return model
-
-
-def _keys(api: Any, model: Any) -> dict[str, str]:
-    """The file's keys with their values as text."""
-    found, text = {}, ctypes.create_string_buffer(_VALUE_BYTES)
-    for index in range(api.llama_model_meta_count(model)):
-        api.llama_model_meta_key_by_index(model, index, text, _VALUE_BYTES)
-        key = text.value.decode("utf-8", "replace")
-        api.llama_model_meta_val_str_by_index(model, index, text, _VALUE_BYTES)
-        found[key] = text.value.decode("utf-8", "replace")
-    return found
-
-
-def _context(api: Any, model: Any, path: Path, setting: Setting, log: Log, stop: Stop) -> Any:
-    log.clear()
-    if api.llama_model_has_encoder(model):
-        raise ConfigError(f"{printable(str(path))} has an encoder; expected a model that is a decoder alone")
-    if api.llama_vocab_type(api.llama_model_get_vocab(model)) == _NO_VOCABULARY:
-        raise ConfigError(f"{printable(str(path))} has no vocabulary; expected a model of text with its tokens")
-    context = api.llama_init_from_model(model, _params(api, setting, stop))
-    if not context:
-        raise InputError(
-            f"{printable(str(path))}: llama.cpp cannot set up {setting.prompt + setting.output:,} tokens "
-            f"({log.reason()}); expected a shorter prompt or more memory"
-        )
-    if not api.llama_get_memory(context):
-        api.llama_free(context)
-        raise ConfigError(f"{printable(str(path))} keeps no cache; expected a model that generates tokens")
-    return context
-
-
-def _params(api: Any, setting: Setting, stop: Stop) -> Any:
-    """The context's parameters: the prompt in one pass up to 2,048 tokens, counters on, cache in 16 bit, no device."""
-    params = api.llama_context_default_params()
-    params.n_ctx = setting.prompt + setting.output
-    params.n_batch, params.n_ubatch = setting.prompt, min(setting.prompt, _UBATCH)
-    params.n_threads = params.n_threads_batch = setting.threads
-    params.type_k = params.type_v = _F16
-    params.no_perf, params.offload_kqv, params.op_offload = False, False, False
-    if os.name == "posix":
-        # Asked before every op of a pass, so it must not be Python: strlen of the text that `Stop.set` fills.
-        params.abort_callback = ctypes.cast(ctypes.CDLL(None).strlen, api.ggml_abort_callback)
-        params.abort_callback_data = ctypes.addressof(stop.text)
-    return params
+    def params(self) -> Any:
+        """The context's: a prompt in one pass up to 2,048 tokens, counters on, cache in 16 bit, no device."""
+        setting, params = self.setting, self.api.llama_context_default_params()
+        params.n_ctx = setting.prompt + setting.output
+        params.n_batch, params.n_ubatch = setting.prompt, min(setting.prompt, _UBATCH)
+        params.n_threads = params.n_threads_batch = setting.threads
+        params.type_k = params.type_v = _F16
+        params.no_perf, params.offload_kqv, params.op_offload = False, False, False
+        if os.name == "posix":
+            # Asked before every op of a pass, so it must not be Python: strlen of the text that `Stop.set` fills.
+            params.abort_callback = ctypes.cast(ctypes.CDLL(None).strlen, self.api.ggml_abort_callback)
+            params.abort_callback_data = ctypes.addressof(self.stop.text)
+        return params
