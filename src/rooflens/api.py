@@ -168,6 +168,31 @@ def profile_sweep(
     return sweep(model, asked, sizes, roofs, conventions=conventions, keep=keep, progress=progress)
 
 
+def profile_llamacpp(
+    path: str | Path,
+    *,
+    prompt: int = 512,
+    output: int = 64,
+    hardware: str | Path | Hardware | None = None,
+    warmup: int = 1,
+    repeat: int = 5,
+    progress: Callable[[str, float], None] | None = None,
+) -> Profile:
+    """Run the GGUF file at `path` in llama.cpp on this CPU, one sequence, and place its own counters' times.
+
+    hardware: a part, name or TOML file in place of this machine's measured ceilings. The rest as in `profile_sweep`.
+
+    Raises:
+        InputError: no GGUF file, no room in memory, or a run that fails. MissingExtraError: no llama-cpp-python.
+    """
+    from rooflens.llama_profile import profile_llama
+
+    given = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    part = ceilings("cpu", progress=progress) if given is None else given
+    sizes = {"prompt": prompt, "output": output, "warmup": warmup, "repeat": repeat}
+    return profile_llama(Path(path), part, **sizes, progress=progress)
+
+
 def ceilings(
     device: str = "cpu",
     *,

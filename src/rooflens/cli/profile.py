@@ -37,6 +37,8 @@ _TARGETS = ("html", "svg", "png", "pdf")
               show_default=True, help="Count the pairs that a causal mask keeps, or all of them.")  # fmt: skip
 @click.option("--logits", type=click.Choice([m.value for m in Logits]), default="last", show_default=True,
               help="Compute logits of the last token of each prompt, or of all.")  # fmt: skip
+@click.option("--backend", type=click.Choice(["torch", "llamacpp"]), default="torch", show_default=True,
+              help="What runs the model: PyTorch, or llama.cpp for a GGUF file.")  # fmt: skip
 @click.option("--keep-traces", "keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the traces there.")
 @click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write the kernels as CSV to standard output.")
@@ -58,10 +60,9 @@ def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, 
 
         run_sweep(model, (batches, prompts), rest, as_json=as_json, as_csv=as_csv, dark=dark, wanted=wanted)
         return
-    from rooflens.api import profile
-
     with progress_bar() as progress:
-        found = profile(model, batch=batches[0], prompt=prompts[0], **options(rest), progress=progress)
+        run = run_llamacpp if rest["backend"] == "llamacpp" else run_torch
+        found = run(model, batches[0], prompts[0], rest, progress)
     made = files(found, dark, wanted)
     printed = text(found, as_json, as_csv)
     write_all(made)
@@ -73,6 +74,37 @@ def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, 
         click.echo(printed, nl=False)
     if stopped(found):
         context.exit(_STOPPED)
+
+
+def run_torch(model: str, batch: int, prompt: int, rest: dict[str, Any], progress: Any) -> Profile:
+    """A run in PyTorch."""
+    from rooflens.api import profile
+
+    return profile(model, batch=batch, prompt=prompt, **options(rest), progress=progress)
+
+
+def run_llamacpp(model: str, batch: int, prompt: int, rest: dict[str, Any], progress: Any) -> Profile:
+    """A run in llama.cpp, which has no use for most options.
+
+    Raises:
+        InputError: one that it has no use for.
+    """
+    from rooflens.api import profile_llamacpp
+
+    given = {
+        "--device": rest["device"],
+        "--dtype": rest["dtype"],
+        "--layers": rest["layers"],
+        "--keep-traces": rest["keep"],
+    }
+    given |= {"--compile": rest["compiled"], "--random-weights": rest["random_weights"], "--batch": batch > 1}
+    useless = [name for name, value in given.items() if value]
+    if useless:
+        raise InputError(
+            f"{useless[0]} means nothing to llama.cpp, which runs one sequence of the file as it is; leave it out"
+        )
+    sizes = {"output": rest["output"], "warmup": rest["warmup"], "repeat": rest["repeat"]}
+    return profile_llamacpp(model, prompt=prompt, hardware=rest["part"], **sizes, progress=progress)
 
 
 def options(rest: dict[str, Any]) -> dict[str, Any]:

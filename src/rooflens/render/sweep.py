@@ -1,0 +1,158 @@
+"""Profiles of one model at several batches and prompts: a table, and each phase's way along the roof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rooflens.core.profile import PhaseProfile, Profile
+from rooflens.core.scenario import PhaseKind
+from rooflens.metrics import phase_metrics
+from rooflens.render.chart_data import clean
+from rooflens.render.figures import figure, percent
+from rooflens.render.palette import config
+from rooflens.render.table_rows import COLOURS
+from rooflens.units import si
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+
+def sweep_table(profiles: Sequence[Profile]) -> RenderableType:
+    """A row for each batch, prompt and phase: what it took, where it lies, and what it is bound by."""
+    first = profiles[0]
+    title = Text(f"{first.model.name} on {first.hardware.title}", style="bold")
+    tables = [_table(profiles, kind) for kind in PhaseKind if _rows(profiles, kind)]
+    said = dict.fromkeys(f.text for profile in profiles for f in profile.findings if f.level == "warning")
+    notes = [Text.assemble(("warning: ", "bold yellow"), text) for text in said]
+    return Group(title, Text(), *tables, *notes)
+
+
+def _rows(profiles: Sequence[Profile], kind: PhaseKind) -> list[tuple[Profile, PhaseProfile]]:
+    return [(profile, phase) for profile in profiles for phase in profile.phases if phase.phase.kind is kind]
+
+
+def _table(profiles: Sequence[Profile], kind: PhaseKind) -> Table:
+    table = Table(title=str(kind), title_justify="left", box=None, padding=(0, 1))
+    for name in (
+        "batch",
+        "prompt",
+        "measured",
+        "spread",
+        "tokens/s",
+        "FLOP/byte",
+        "performance",
+        "MFU",
+        "MBU",
+        "bound",
+    ):
+        table.add_column(name, justify="right")
+    for profile, phase in _rows(profiles, kind):
+        rates, measured = phase_metrics(phase), phase.measured
+        bound = str(phase.bound)
+        table.add_row(
+            f"{profile.scenario.batch:,}",
+            f"{profile.scenario.prompt:,}",
+            si(float(phase.time_s), "s"),
+            percent(measured.spread) if measured else "-",
+            figure(rates.tokens_per_s),
+            figure(phase.intensity),
+            si(float(phase.flops) / float(phase.time_s), "FLOP/s"),
+            percent(rates.mfu),
+            percent(rates.mbu),
+            Text(f"{bound} {percent(phase.bound_share[phase.bound])}", style=COLOURS[bound]),
+        )
+    return table
+
+
+def sweep_chart(
+    profiles: Sequence[Profile], *, dark: bool = False, width: int = 900, height: int = 560
+) -> dict[str, Any]:
+    """Each phase's way along the roof as batch and prompt grow: a Vega-Lite 5 specification.
+
+    Every point is a whole phase of one profile: its FLOP over its bytes, and over what it took.
+    """
+    rows = [_row(profile, phase) for profile in profiles for phase in profile.phases]
+    roof = profiles[0].phases[0].roof
+    xs = [row["x"] for row in rows] + [roof.peak / roof.bandwidth]
+    ys = [row["y"] for row in rows] + [roof.peak]
+    x_domain, y_domain = (min(xs) / 3, max(xs) * 4), (min(ys) / 4, max(ys) * 3)
+    corners = [x_domain[0], roof.peak / roof.bandwidth, x_domain[1]]
+    line = [{"x": x, "y": min(roof.peak, x * roof.bandwidth)} for x in corners]
+    title = {
+        "text": f"{clean(profiles[0].model.name)} on {clean(profiles[0].hardware.title)}",
+        "subtitle": f"{roof.dtype} peak {si(roof.peak, 'FLOP/s')}, {roof.level} {si(roof.bandwidth, 'B/s')}; "
+        "a label is batch x prompt",
+        "anchor": "start",
+        "frame": "bounds",
+    }
+    return {
+        "$schema": SCHEMA,
+        "title": title,
+        "width": width - 90,
+        "height": height - 120,
+        "layer": [_roof(line, x_domain, y_domain), *_phases(rows)],
+        "config": config(dark=dark, narrow=False),
+    }
+
+
+def _row(profile: Profile, phase: PhaseProfile) -> dict[str, Any]:
+    work = profile.scenario
+    return {
+        "phase": str(phase.phase.kind),
+        "label": f"{work.batch:,} x {work.prompt:,}",
+        "order": float(phase.phase.batch.tokens) + float(work.prompt) / 1e9,
+        "x": float(phase.intensity),
+        "y": float(phase.flops) / float(phase.time_s),
+        "bound": str(phase.bound),
+        "time": si(float(phase.time_s), "s"),
+    }
+
+
+def _axis(field: str, title: str, domain: tuple[float, float]) -> dict[str, Any]:
+    scale = {"type": "log", "domain": list(domain), "nice": False}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": {"title": title, "format": "~s"}}
+
+
+def _roof(line: list[dict[str, float]], x_domain: tuple[float, float], y_domain: tuple[float, float]) -> dict[str, Any]:
+    return {
+        "data": {"values": line},
+        "mark": {"type": "line", "strokeWidth": 2, "style": "roof"},
+        "encoding": {
+            "x": _axis("x", "intensity, FLOP per byte that the ops moved", x_domain),
+            "y": _axis("y", "performance, FLOP/s", y_domain),
+        },
+    }
+
+
+def _phases(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
+    colour = {
+        "field": "phase",
+        "type": "nominal",
+        "scale": {"domain": [str(kind) for kind in PhaseKind]},
+        "title": None,
+    }
+    tips = [{"field": name} for name in ("phase", "label", "time", "bound")]
+    data = {"data": {"values": rows}}
+    order = {"field": "order", "type": "quantitative"}
+    return [
+        {
+            **data,
+            "mark": {"type": "line", "strokeDash": [3, 3]},
+            "encoding": {**place, "color": colour, "order": order},
+        },
+        {
+            **data,
+            "mark": {"type": "point", "filled": True, "size": 90},
+            "encoding": {**place, "color": colour, "tooltip": tips},
+        },
+        {
+            **data,
+            "mark": {"type": "text", "align": "left", "dx": 8, "dy": 9},
+            "encoding": {**place, "color": colour, "text": {"field": "label"}},
+        },
+    ]
