@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rooflens.errors import InputError, MissingExtraError
@@ -57,3 +57,22 @@ def first_line(cause: BaseException) -> str:
     lines = str(cause).strip().splitlines()
     text = lines[0] if lines else "no reason given"
     return f"{type(cause).__name__}: {text[:120]}{'...' if len(text) > 120 else ''}"
+
+
+@contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Keep off the terminal what a framework writes to standard error past Python, and its own bars."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.flush()
+    try:
+        kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:
+        yield
+        return
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

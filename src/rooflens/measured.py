@@ -118,7 +118,7 @@ def scale_to_depth(measured: Measurement, depth: int, layers: int) -> Measuremen
     traced, ratio = measured.traced, depth / layers
     if traced is None:
         return None
-    ops = tuple(_repeated(timed, ratio) if _LAYER in timed.op.name else timed for timed in traced.ops)
+    ops = tuple(_repeated(timed, ratio) if _LAYER in timed.module else timed for timed in traced.ops)
     seconds = sum(timed.seconds for timed in ops)
     calls = sum(timed.op.count for timed in ops) / max(1, sum(timed.op.count for timed in traced.ops))
     busy = traced.busy_s * seconds / traced.op_s if traced.op_s else 0.0
@@ -129,7 +129,8 @@ def scale_to_depth(measured: Measurement, depth: int, layers: int) -> Measuremen
     return replace(measured, traced=whole, times_s=tuple(s * factor for s in measured.times_s), joules=joules)
 
 
-_LAYER = ".*"
+_LAYER = ".*."
+"""What the path of a module inside a layer holds."""
 
 
 def _repeated(timed: TimedOp, ratio: float) -> TimedOp:

@@ -12,7 +12,7 @@ from typing import Any
 from rooflens.core.hardware import Hardware
 from rooflens.core.model import ModelSpec
 from rooflens.core.profile import Finding, Measurement, PhaseProfile, Profile
-from rooflens.core.scenario import Conventions, Fusion, Logits, Phase, Scenario
+from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, Phase, Scenario
 from rooflens.core.timed import TimedPhase
 from rooflens.count import forward, kv_cache_bytes, weight_bytes
 from rooflens.errors import InputError
@@ -24,13 +24,13 @@ from rooflens.live.load import Loading, load_weights, random_weights
 from rooflens.live.memory import check_fits, is_out_of_memory
 from rooflens.live.passes import Runner
 from rooflens.live.perf import perf_support
-from rooflens.live.run import Progress, Schedule, Times, time_phases, trace_modules, trace_phases
+from rooflens.live.run import Progress, Schedule, Times, time_phases, trace_phases, trace_references
 from rooflens.live.vitals import vitals
 from rooflens.measured import place_measured, scale_to_depth
 from rooflens.precision import Dtypes, settle
 from rooflens.roofline import place_phase
 from rooflens.sources.config import spec_from_config
-from rooflens.sources.kineto import read_kineto, read_modules
+from rooflens.sources.kineto import read_kineto, read_references
 from rooflens.workload import scenario
 
 
@@ -141,20 +141,35 @@ def _traced(runner: Runner, schedule: Schedule, work: Work) -> tuple[tuple[Timed
     """The phases of the instrumented run; none, and why, where it was stopped."""
     try:
         with _folder(work.keep) as folder:
-            files = trace_phases(runner, schedule, folder)
-            names = trace_modules(runner, schedule, folder)
-            modules = {phase: read_modules(file, [phase])[phase] for phase, file in names.items()}
-            convention = work.conventions.attention_flops
-            return tuple(
-                phase
-                for name, file in files.items()
-                for phase in read_kineto(file, [name], convention=convention, modules=modules)
-            ), ()
+            return _read(runner, schedule, folder, work.conventions.attention_flops), ()
     except KeyboardInterrupt:
         text = "the run was interrupted before its breakdown; the phase times are complete"
     except (MemoryError, RuntimeError) as cause:
         text = f"the instrumented run failed ({_why(cause)}); the phase times are complete, the breakdown is missing"
     return (), (Finding("warning", "interrupted", text),)
+
+
+def _read(runner: Runner, schedule: Schedule, folder: Path, convention: AttentionFlops) -> tuple[TimedPhase, ...]:
+    """The phases of an instrumented run without shapes, counted by those of a pass of its own.
+
+    Where that pass ran other ops (a model that chooses as it runs), the instrumented run is done again with shapes.
+    """
+    references = {
+        name: read_references(file, name, convention=convention)
+        for name, file in trace_references(runner, schedule, folder).items()
+    }
+    phases: tuple[TimedPhase, ...] = ()
+    for shapes in (False, True):
+        files = trace_phases(runner, schedule, folder, shapes=shapes)
+        read = (read_kineto(f, [n], convention=convention, references=references) for n, f in files.items())
+        phases = tuple(phase for found in read for phase in found)
+        if all(phase.coverage > _COUNTED for phase in phases):
+            break
+    return phases
+
+
+_COUNTED = 0.5
+"""Coverage up to which an instrumented run without shapes counts as one of other ops than its reference."""
 
 
 def _stopped(times: Times) -> tuple[Finding, ...]:

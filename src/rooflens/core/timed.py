@@ -18,12 +18,14 @@ class TimedOp:
     """An op that ran, a total over its `op.count` runs in one pass.
 
     seconds: its own time: on a CPU without the ops that it calls, on a GPU that of its kernels.
-    known: whether a formula gave its bytes; without one they are 0 and its FLOP are too.
+    known: whether a formula gave its bytes; without one they are 0 and its FLOP are too. module: where it ran, numbers
+    of layers as `*`; empty where that is not known.
     """
 
     op: Op
     seconds: float
     known: bool = True
+    module: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rooflens.core.op import DType
 from rooflens.errors import InputError
-from rooflens.frameworks import first_line, frameworks, quiet
+from rooflens.frameworks import first_line, frameworks, quiet, quiet_stderr
 from rooflens.live.device import Device
 from rooflens.live.memory import is_out_of_memory
 
@@ -119,7 +119,7 @@ def _sliced(config: Any, layers: int) -> Any:
 def _ready(make: Any, origin: str, loading: Loading) -> Any:
     """What `make` gives on its device, in evaluation mode; what goes wrong in one sentence."""
     try:
-        with quiet():
+        with quiet(), quiet_stderr():
             model = make().eval().requires_grad_(False).to(loading.device.name)
             if loading.compiled:
                 model.forward = _compiled(model.forward)

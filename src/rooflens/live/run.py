@@ -146,40 +146,53 @@ def _repeat(runner: Runner, tokens: Any, steps: int, spent: _Spent) -> tuple[flo
         return prefill_s, timed(runner.device, decode)[0] / steps
 
 
-def trace_phases(runner: Runner, schedule: Schedule, folder: Path) -> dict[str, Path]:
+def trace_phases(runner: Runner, schedule: Schedule, folder: Path, *, shapes: bool = False) -> dict[str, Path]:
     """Run both phases once more under the profiler; returns the trace of each by the name of its phase.
 
-    Prefill is traced once, decode in its middle steps in a session of their own.
+    Prefill is traced once, decode in its middle steps in a session of their own. Without `shapes` the instrument costs
+    a few per cent less; `trace_references` then has them.
     """
-    files = {PREFILL: folder / "prefill.json"}
+    steps = schedule.traced_steps
     with inference():
-        tokens = runner.tokens()
         _tell(schedule, "tracing prefill", 0.0)
-        with traced(runner.device, files[PREFILL]):
-            state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
+        state, files = _trace_prefill(runner, folder / "prefill.json", shapes=shapes)
         if schedule.steps:
-            files[DECODE] = folder / "decode.json"
-            steps = schedule.traced_steps
             for _ in range(steps.start):
                 state = runner.step(*state)
-            _tell(schedule, "tracing decode", 0.5)
-            with traced(runner.device, files[DECODE]):
+            _tell(schedule, "tracing decode", 0.4)
+            files[DECODE] = folder / "decode.json"
+            with traced(runner.device, files[DECODE], shapes=shapes):
                 for _ in steps:
-                    state = _in_range(runner.device, DECODE, lambda: runner.step(*state))  # noqa: B023 (called at once)
+                    state = _step(runner, state)
     return files
 
 
-def trace_modules(runner: Runner, schedule: Schedule, folder: Path) -> dict[str, Path]:
-    """One pass of each phase with a range for every module, for their names alone."""
-    file = folder / "modules.json"
+def trace_references(runner: Runner, schedule: Schedule, folder: Path) -> dict[str, Path]:
+    """One pass of each phase with shapes and a range for every module, for names and counts; the middle decode step."""
+    steps = schedule.traced_steps
     with inference():
-        tokens = runner.tokens()
-        _tell(schedule, "naming kernels", 0.8)
-        with traced(runner.device, file), module_ranges(runner.model):
-            state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
-            if schedule.steps:
-                _in_range(runner.device, DECODE, lambda: runner.step(*state))
-    return dict.fromkeys((PREFILL, DECODE) if schedule.steps else (PREFILL,), file)
+        _tell(schedule, "naming kernels", 0.7)
+        with module_ranges(runner.model):
+            state, files = _trace_prefill(runner, folder / "prefill_modules.json", shapes=True)
+        if schedule.steps:
+            for _ in range(steps.start + (len(steps) - 1) // 2):
+                state = runner.step(*state)
+            files[DECODE] = folder / "decode_modules.json"
+            with traced(runner.device, files[DECODE]), module_ranges(runner.model):
+                _step(runner, state)
+    return files
+
+
+def _trace_prefill(runner: Runner, file: Path, *, shapes: bool) -> tuple[tuple[Any, Any], dict[str, Path]]:
+    tokens = runner.tokens()
+    with traced(runner.device, file, shapes=shapes):
+        state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
+    return state, {PREFILL: file}
+
+
+def _step(runner: Runner, state: tuple[Any, Any]) -> tuple[Any, Any]:
+    found: tuple[Any, Any] = _in_range(runner.device, DECODE, lambda: runner.step(*state))
+    return found
 
 
 def _in_range(device: Device, name: str, function: Callable[[], Any]) -> Any:
@@ -198,5 +211,3 @@ def _tell(schedule: Schedule, what: str, done: float) -> None:
     if schedule.progress is not None:
         schedule.progress(what, done)
 
-
-__all__ = ["DECODE", "PREFILL", "Schedule", "Times", "time_phases", "trace_modules", "trace_phases"]

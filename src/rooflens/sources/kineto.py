@@ -20,8 +20,19 @@ from rooflens.sources.kineto_file import Event, read_events
 from rooflens.sources.kineto_tree import LAUNCHES, RANGES, Node, forest
 
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
-Modules = Mapping[str, Sequence[tuple[str, str]]]
-"""By phase: (op, module) of every op that works in one pass, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An op of a pass that was traced for names and shapes: its name, the module it ran in, and what it counts."""
+
+    name: str
+    module: str
+    op: Op | None
+
+
+References = Mapping[str, Sequence[Reference]]
+"""By phase: every op that works in one pass, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +49,12 @@ def read_kineto(
     phases: Iterable[str],
     *,
     convention: AttentionFlops = AttentionFlops.CAUSAL,
-    modules: Modules | None = None,
+    references: References | None = None,
 ) -> tuple[TimedPhase, ...]:
     """Return the phases of the trace at `path` that are named in `phases`: one pass each, the mean over its ranges.
 
-    convention: which pairs of causal attention count. modules: of a pass that was traced for it (`read_modules`); ops
-    are then named after them.
+    convention: which pairs of causal attention count. references: of a pass with the same ops (`read_references`):
+    each op is then called after its module, and counted by the reference's shapes where the trace has none.
 
     Raises:
         InputError: no trace of PyTorch's profiler, or none of the phases is in it.
@@ -51,7 +62,7 @@ def read_kineto(
     events = read_events(path)
     roots = forest(events, convention)
     kernels = [event for event in events if event.category in KERNELS]
-    found = [_phase(name, roots, kernels, (modules or {}).get(name, ())) for name in phases]
+    found = [_phase(name, roots, kernels, (references or {}).get(name, ())) for name in phases]
     if not any(found):
         named = sorted({event.name for event in events if event.category in RANGES})[:5]
         has = f"its ranges are {', '.join(named)}" if named else "it has no ranges"
@@ -59,15 +70,20 @@ def read_kineto(
     return tuple(phase for phase in found if phase)
 
 
-def read_modules(path: Path, phases: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return in which module each op of a phase ran, from a trace whose ranges name modules (`MODULE_RANGE`)."""
-    roots = forest(read_events(path), AttentionFlops.CAUSAL)
-    return {name: [_owned(node) for range_ in _ranges(roots, name)[:1] for node in _working(range_)] for name in phases}
+def read_references(path: Path, phase: str, *, convention: AttentionFlops) -> list[Reference]:
+    """Return every op that works in the first range of `phase`, with its module, from a trace whose ranges name them.
+
+    Raises:
+        InputError: no trace of PyTorch's profiler.
+    """
+    ranges = _ranges(forest(read_events(path), convention), phase)
+    return [Reference(node.name, _module(node), node.op) for range_ in ranges[:1] for node in _working(range_)]
 
 
-def _owned(node: Node) -> tuple[str, str]:
+def _module(node: Node) -> str:
+    """The module of the innermost range around `node` that names one."""
     ranges = (above.event.name for above in node.above() if above.event.category in RANGES)
-    return node.name, next((name.removeprefix(MODULE_RANGE) for name in ranges if name.startswith(MODULE_RANGE)), "")
+    return next((name.removeprefix(MODULE_RANGE) for name in ranges if name.startswith(MODULE_RANGE)), "")
 
 
 def _ranges(roots: Sequence[Node], name: str) -> list[Node]:
@@ -79,31 +95,31 @@ def _ranges(roots: Sequence[Node], name: str) -> list[Node]:
 def _working(range_: Node) -> Iterator[Node]:
     """The ops inside a range that compute or move bytes, and those that no formula knows and that call nothing."""
     for node in range_.inside():
-        if node.is_op and (node.op is not None or _unknown(node)):
+        if node.is_op and (node.works or _unknown(node)):
             yield node
 
 
 def _unknown(node: Node) -> bool:
-    """Whether an op does something that is not counted: it calls no other op, and is not known to be free."""
+    """Whether an op does something that has no formula: it calls no other op, and is not known to be free."""
     calls = any(child.is_op for child in node.children)
-    return node.op is None and not calls and work_of(node.name) is not Work.FREE
+    return not node.works and not calls and work_of(node.name) is not Work.FREE
 
 
 def _phase(
-    name: str, roots: Sequence[Node], kernels: Sequence[Event], modules: Sequence[tuple[str, str]]
+    name: str, roots: Sequence[Node], kernels: Sequence[Event], references: Sequence[Reference]
 ) -> TimedPhase | None:
     ranges = _ranges(roots, name)
     if not ranges:
         return None
+    modules = dict(found for range_ in ranges for found in _described(range_, references))
     launched = _launched(ranges, kernels)
     gpu = bool(launched)
-    labels = {id(node): label for range_ in ranges for node, label in _labels(range_, modules)}
     pieces = launched if gpu else [_Piece(n, n.name, n.own_us / 1e6) for r in ranges for n in _working(r)]
     passes = len(ranges)
     wall_s = sum(range_.event.duration for range_ in ranges) / 1e6 / passes
-    ops = tuple(_per_pass(group, passes) for group in _grouped(pieces, labels))
+    ops = tuple(_per_pass(group, passes) for group in _grouped(pieces, modules))
     busy = _union([(e.start, e.end) for e in kernels if _within(e, ranges)]) if gpu else 0.0
-    idle = sum(n.own_us for r in ranges for n in r.inside() if n.is_op and n.op is None and not _unknown(n)) / 1e6
+    idle = sum(n.own_us for r in ranges for n in r.inside() if n.is_op and not n.works and not _unknown(n)) / 1e6
     return TimedPhase(
         name=name,
         passes=passes,
@@ -148,45 +164,51 @@ def _union(intervals: list[tuple[float, float]]) -> float:
     return covered
 
 
-def _labels(range_: Node, modules: Sequence[tuple[str, str]]) -> Iterator[tuple[Node, str]]:
-    """Names of the ops of a pass: after the modules of the pass that was traced for it, where both ran the same ops."""
+def _described(range_: Node, references: Sequence[Reference]) -> Iterator[tuple[int, str]]:
+    """The module of each op of a pass, and its count where it has none, by a reference that ran the same ops."""
     nodes = list(_working(range_))
-    same = len(nodes) == len(modules) and all(n.name == op for n, (op, _) in zip(nodes, modules, strict=True))
-    for index, node in enumerate(nodes):
-        yield node, _label(node, modules[index][1] if same else "")
+    if len(nodes) != len(references) or any(n.name != r.name for n, r in zip(nodes, references, strict=True)):
+        return
+    for node, reference in zip(nodes, references, strict=True):
+        if node.op is None:
+            node.op = reference.op
+        yield id(node), reference.module
 
 
 def _label(node: Node, module: str) -> str:
-    """A product is called after its module, any other op after its module and itself."""
-    op = node.op
+    """A product is called after its module, any other op after its module and itself; layers are not named."""
+    op, short = node.op, module.rpartition("*.")[2]
     if op is not None and op.kind is OpKind.GEMM:
         shape = op.shape
         sizes = f" {shape.n:,} x {shape.k:,}" if isinstance(shape, GemmShape) else ""
-        return module or f"{node.name}{sizes}"
+        return short or f"{node.name}{sizes}"
     name = "attention" if op is not None and op.kind is OpKind.ATTENTION else node.name
-    return f"{module}.{name}" if module else name
+    return f"{short}.{name}" if short else name
 
 
-def _grouped(pieces: Sequence[_Piece], labels: Mapping[int, str]) -> list[list[tuple[str, _Piece]]]:
-    """Pieces of one name and dtype together, in order of their first."""
-    groups: dict[tuple[str, str, str], list[tuple[str, _Piece]]] = {}
+def _grouped(pieces: Sequence[_Piece], modules: Mapping[int, str]) -> list[tuple[str, str, list[_Piece]]]:
+    """(name, module, pieces) of those of one name, module and dtype together, in order of their first."""
+    groups: dict[tuple[str, str, str], tuple[str, str, list[_Piece]]] = {}
     for piece in pieces:
-        op = piece.node.op if piece.node is not None else None
-        label = labels.get(id(piece.node), piece.node.name) if piece.node is not None else piece.name
-        key = (label, str(op.dtype) if op else "", str(op.kind) if op else "")
-        groups.setdefault(key, []).append((label, piece))
+        node = piece.node
+        module = modules.get(id(node), "") if node is not None else ""
+        label = _label(node, module) if node is not None else piece.name
+        kind = f"{node.op.dtype} {node.op.kind}" if node is not None and node.op is not None else ""
+        groups.setdefault((label, module, kind), (label, module, []))[2].append(piece)
     return list(groups.values())
 
 
-def _per_pass(group: list[tuple[str, _Piece]], passes: int) -> TimedOp:
-    """One op of the mean pass: counts and seconds of `group` over the number of passes."""
-    label, seconds = group[0][0], sum(piece.seconds for _, piece in group) / passes
-    nodes = list({id(piece.node): piece.node for _, piece in group if piece.node is not None}.values())
+def _per_pass(group: tuple[str, str, list[_Piece]], passes: int) -> TimedOp:
+    """One op of the mean pass: counts and seconds of a group over the number of passes."""
+    label, module, pieces = group
+    seconds = sum(piece.seconds for piece in pieces) / passes
+    nodes = list({id(piece.node): piece.node for piece in pieces if piece.node is not None}.values())
     ops = [node.op for node in nodes if node.op is not None]
     if not ops:
-        count = max(1, round(len(group) / passes))
+        count = max(1, round(len(pieces) / passes))
         nothing = PointwiseShape(0, 0, 0)
-        return TimedOp(Op(label, OpKind.OTHER, DType.FP32, 0, 0, Traffic(), nothing, count), seconds, known=False)
+        op = Op(label, OpKind.OTHER, DType.FP32, 0, 0, Traffic(), nothing, count)
+        return TimedOp(op, seconds, known=False, module=module)
     traffic = Traffic.total_of([op.traffic for op in ops])
     kinds = {kind: _mean(getattr(traffic, kind), passes) for kind in Traffic.__dataclass_fields__}
     op = replace(
@@ -197,7 +219,7 @@ def _per_pass(group: list[tuple[str, _Piece]], passes: int) -> TimedOp:
         traffic=Traffic(**kinds),
         count=max(1, round(len(ops) / passes)),
     )
-    return TimedOp(op, seconds)
+    return TimedOp(op, seconds, module=module)
 
 
 def _mean(total: object, passes: int) -> int | float:

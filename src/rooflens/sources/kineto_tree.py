@@ -23,14 +23,15 @@ _PRODUCTS = frozenset({Work.PRODUCT, Work.ATTENTION, Work.CONVOLUTION})
 class Node:
     """An event of a thread with what runs inside it.
 
-    own_us: microseconds that are not inside another event of `children`. op: what a formula counts of it, set for the
-    innermost event with one.
+    own_us: microseconds that are not inside another event of `children`. works: whether it computes or moves bytes
+    itself: the innermost op of those that do. op: what a formula counts of it; None without shapes or formula.
     """
 
     event: Event
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
     own_us: float = 0.0
+    works: bool = False
     op: Op | None = None
 
     @property
@@ -88,7 +89,7 @@ def _nested(events: list[Event]) -> list[Node]:
 
 
 def _count(root: Node, convention: AttentionFlops) -> None:
-    """Give the innermost ops with a formula their count; what calls them has none.
+    """Mark the innermost ops that work, and count those with shapes and a formula; what calls them has none.
 
     A product may call a copy: it still is the innermost product.
     """
@@ -106,6 +107,7 @@ def _count(root: Node, convention: AttentionFlops) -> None:
             continue
         if True in holds[id(node)] or (holds[id(node)] and work_of(node.name) not in _PRODUCTS):
             continue
+        node.works = True
         call = call_of(node.event, listed)
         if call is not None:
             listed = next((tensor.dtype for tensor in call.tensors if tensor.dtype in _FLOATS), listed)
