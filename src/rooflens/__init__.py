@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rooflens.version import __version__
 
 _HOMES = {
-    "api": ("ceilings", "predict"),
+    "api": ("ceilings", "predict", "profile", "profile_llamacpp", "profile_sweep", "profiling"),
     "core.hardware": ("Ceiling", "Hardware", "KernelShape", "Link", "MemoryLevel", "Roof"),
     "core.model": ("Attention", "Layer", "Linear", "Mlp", "ModelSpec", "Norm"),
     "core.op": ("DType", "Op", "OpKind", "Provenance", "Traffic"),
@@ -41,7 +41,14 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [*sorted(_HOME), "__version__"]
 
 if TYPE_CHECKING:
-    from rooflens.api import ceilings as ceilings, predict as predict
+    from rooflens.api import (
+        ceilings as ceilings,
+        predict as predict,
+        profile as profile,
+        profile_llamacpp as profile_llamacpp,
+        profile_sweep as profile_sweep,
+        profiling as profiling,
+    )
     from rooflens.core.hardware import (
         Ceiling as Ceiling,
         Hardware as Hardware,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rooflens.audit.report import AuditReport
 from rooflens.claims import claims
@@ -24,6 +25,9 @@ from rooflens.sources.hardware import load_hardware, read_hardware
 from rooflens.sources.models import load_model
 from rooflens.sources.values import config_values
 from rooflens.workload import check_experts, check_images, checked_conventions, scenario
+
+if TYPE_CHECKING:
+    from rooflens.session import Session
 
 
 def predict(
@@ -166,6 +170,36 @@ def profile_sweep(
     roofs = Ceilings(given, lambda name: ceilings(name, progress=progress))
     sizes = Sizes(tuple(batch), tuple(prompt), output, warmup, repeat)
     return sweep(model, asked, sizes, roofs, conventions=conventions, keep=keep, progress=progress)
+
+
+@contextmanager
+def profiling(
+    model: Any = None,
+    *,
+    device: str | None = None,
+    hardware: str | Path | Hardware | None = None,
+    conventions: Conventions | None = None,
+) -> Iterator[Session]:
+    """Measure prefill and decode of a loop of one's own, or of a Hugging Face `generate`, which runs inside.
+
+    model: the torch module that is called; its phases are then found without a word, and with a config that is known
+    they are predicted too. Without it, name them: `with run.phase("prefill"): ...`. Everything is traced and timed at
+    once, unless the loop stands in `for _ in run.passes():`, whose first passes run without the instrument and give
+    the times. device, hardware, conventions: as in `profile_sweep`.
+
+    After the block `run.profile` is the Profile, and `print(run)` its verdicts.
+
+    Raises:
+        InputError: a device that is not there, or a phase that is neither prefill nor decode.
+        MissingExtraError: torch or transformers is not installed.
+    """
+    from rooflens.live.device import device_of
+    from rooflens.session import session
+
+    given = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
+    part = ceilings(device_of(device).name) if given is None else given
+    with session(model, part, device=device, conventions=conventions) as run:
+        yield run
 
 
 def profile_llamacpp(

@@ -34,6 +34,8 @@ def _swept(profile: Profile) -> bool:
 
 
 def _memory(profile: Profile) -> Iterator[Finding]:
+    if not profile.model.layers:
+        return
     held, needed = profile.hardware.memory_bytes, profile_metrics(profile)
     if held is None:
         yield Finding("info", "memory", f"the memory size of {profile.hardware.name} is not known: fit is not checked")

@@ -14,9 +14,9 @@ from rooflens.roofline import place_ops
 
 
 def place_measured(
-    phase: Phase, measured: Measurement, hardware: Hardware, dtype: DType, *, predicted: PhaseProfile
+    phase: Phase, measured: Measurement, hardware: Hardware, dtype: DType, *, predicted: PhaseProfile | None
 ) -> PhaseProfile:
-    """Put what ran of a phase under its roofs on `hardware`, beside what was `predicted` of it.
+    """Put what ran of a phase under its roofs on `hardware`, beside what was `predicted` of it, if the model is known.
 
     Times of the instrumented run are scaled to those without the instrument. FLOP and bytes are those of the ops that
     ran; compulsory bytes are the prediction's, since a trace does not tell what has to move. Without an instrumented
@@ -24,15 +24,21 @@ def place_measured(
 
     bound_share: overhead is the time in which no op worked, over the whole; each op's time goes to the larger of its
     floors, and that of ops without a formula to what holds most of the others.
+
+    Raises:
+        ValueError: neither a breakdown nor a prediction: there is nothing to place.
     """
     if measured.traced is None:
-        return replace(predicted, measured=measured, predicted=predicted, bound_share=_untraced(measured, predicted))
+        if predicted is None:
+            raise ValueError("a phase that ran needs a breakdown or a prediction")
+        return replace(predicted, measured=measured, predicted=predicted)
     points = tuple(_point(timed, hardware, dtype, measured.scale) for timed in measured.traced.ops)
     placed = place_ops(phase, points, hardware, dtype)
+    known = placed if predicted is None else predicted
     return replace(
         placed,
-        compulsory_bytes=predicted.compulsory_bytes,
-        ideal_s=predicted.ideal_s,
+        compulsory_bytes=known.compulsory_bytes,
+        ideal_s=known.ideal_s,
         bound_share=_shares(measured, points),
         measured=measured,
         predicted=predicted,
@@ -140,12 +146,3 @@ def _repeated(timed: TimedOp, ratio: float) -> TimedOp:
     flops, model_flops = op.flops * ratio, op.model_flops * ratio
     more = replace(op, flops=flops, model_flops=model_flops, traffic=Traffic(**kinds), count=count)
     return replace(timed, op=more, seconds=timed.seconds * ratio)
-
-
-def _untraced(measured: Measurement, predicted: PhaseProfile) -> dict[Bound, float]:
-    """Without a breakdown: what the floors explain of the time goes to their bounds; the rest is not told apart.
-
-    It counts as the bound with the larger floor, as a slower kernel would be.
-    """
-    del measured
-    return {bound: float(share) for bound, share in predicted.bound_share.items()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rooflens.core.op import Op, OpKind
+from rooflens.core.op import Op, OpKind, Traffic
 
 MODULE_RANGE = "module: "
 """What a range of a trace is named that says which module runs inside it."""
@@ -45,6 +45,19 @@ class TimedPhase:
     busy_s: float
     gpu: bool = False
 
+    def shared(self, steps: float) -> TimedPhase:
+        """One of `steps` equal parts of the pass."""
+        if steps == 1:
+            return self
+        ops = tuple(_shared(timed, steps) for timed in self.ops)
+        return replace(
+            self,
+            ops=ops,
+            wall_s=self.wall_s / steps,
+            dispatch_s=self.dispatch_s / steps,
+            busy_s=self.busy_s / steps,
+        )
+
     @property
     def gap_s(self) -> float:
         """Seconds in which nothing of the framework ran (on a GPU: no kernel)."""
@@ -74,6 +87,19 @@ class TimedPhase:
             if not timed.known:
                 shares[timed.op.name] = shares.get(timed.op.name, 0.0) + timed.seconds / total
         return tuple(sorted(shares.items(), key=lambda row: -row[1]))
+
+
+def _shared(timed: TimedOp, steps: float) -> TimedOp:
+    op = timed.op
+    kinds = {kind: getattr(op.traffic, kind) / steps for kind in Traffic.__dataclass_fields__}
+    part = replace(
+        op,
+        flops=op.flops / steps,
+        model_flops=op.model_flops / steps,
+        traffic=Traffic(**kinds),
+        count=max(1, round(op.count / steps)),
+    )
+    return replace(timed, op=part, seconds=timed.seconds / steps)
 
 
 def _share(ops: tuple[TimedOp, ...], belongs: Callable[[TimedOp], bool]) -> float:

@@ -223,6 +223,13 @@ class FindingDocument(msgspec.Struct, frozen=True):
     text: str
 
 
+class ConditionDocument(msgspec.Struct, frozen=True):
+    """Something that held while a model ran: its name, and what it was."""
+
+    name: str
+    text: str
+
+
 class SourceDocument(msgspec.Struct, frozen=True):
     """Where one figure comes from."""
 
@@ -245,6 +252,7 @@ class ProfileDocument(msgspec.Struct, frozen=True):
     phases: list[PhaseDocument]
     metrics: MetricsDocument
     findings: list[FindingDocument]
+    conditions: list[ConditionDocument]
     provenance: list[SourceDocument]
 
 

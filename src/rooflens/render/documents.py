@@ -27,6 +27,7 @@ from rooflens.metrics import phase_metrics, profile_metrics
 from rooflens.render.document import (
     MODEL_SCHEMA,
     PROFILE_SCHEMA,
+    ConditionDocument,
     ConventionsDocument,
     FindingDocument,
     HardwareReference,
@@ -65,6 +66,7 @@ def profile_document(profile: Profile) -> ProfileDocument:
         phases=[_phase(phase) for phase in profile.phases],
         metrics=_metrics(profile),
         findings=[FindingDocument(f.level, f.code, f.text) for f in profile.findings],
+        conditions=[ConditionDocument(*row) for row in profile.conditions],
         provenance=_provenance(profile),
     )
 
@@ -232,7 +234,7 @@ def _conventions(profile: Profile) -> ConventionsDocument:
         fusion=chosen.fusion.value,
         latent=chosen.latent.value,
         distinct_experts=chosen.distinct_experts,
-        notes=convention_notes(chosen, profile.model),
+        notes=convention_notes(profile),
     )
 
 

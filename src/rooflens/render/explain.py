@@ -79,7 +79,7 @@ def _machine(profile: Profile) -> Iterator[str]:
 def _conventions(profile: Profile) -> Iterator[str]:
     yield from ("HOW IT IS COUNTED", "=================")
     yield f"dtypes: {precision_line(profile.scenario.precision, profile.model)}"
-    yield from (f"- {note}" for note in convention_notes(profile.scenario.conventions, profile.model))
+    yield from (f"- {note}" for note in convention_notes(profile))
 
 
 def _serving(profile: Profile) -> Iterator[str]:

@@ -112,9 +112,10 @@ def _library() -> tuple[str, str]:
 
 def _workload(document: ProfileDocument, profile: Profile) -> str:
     work = document.scenario
+    size = f"{document.model.params:,} parameters; " if document.model.params else ""
     context = f", decode step at context {work.context:,}" if work.context is not None else ""
     return (
-        f"{document.model.params:,} parameters; batch {work.batch:,}, prompt {work.prompt:,}, "
+        f"{size}batch {work.batch:,}, prompt {work.prompt:,}, "
         f"output {work.output:,}{context}; {escape(precision_line(profile.scenario.precision, profile.model))}."
     )
 
@@ -219,7 +220,9 @@ def _notes(document: ProfileDocument) -> str:
     )
     counted = "".join(f"<li>{escape(note)}</li>" for note in document.conventions.notes)
     findings = f"<section><h2>Findings</h2><ul>{found}</ul></section>" if found else ""
-    return f"{findings}<section><h2>How it is counted</h2><ul>{counted}</ul></section>"
+    held = "".join(f"<li>{_text(row.name)}: {_text(row.text, 500)}</li>" for row in document.conditions)
+    conditions = f"<section><h2>What held while it ran</h2><ul>{held}</ul></section>" if held else ""
+    return f"{findings}{conditions}<section><h2>How it is counted</h2><ul>{counted}</ul></section>"
 
 
 def _sources(document: ProfileDocument, profile: Profile) -> str:

@@ -38,9 +38,10 @@ def profile_table(profile: Profile) -> RenderableType:
 def _title(document: ProfileDocument, profile: Profile) -> Text:
     model, work = document.model, document.scenario
     context = f", decode at context {work.context:,}" if work.context is not None else ""
+    size = f"{model.params:,} parameters; " if model.params else ""
     title = Text(f"{model.name} on {document.hardware.title}", style="bold")
     title.append(
-        f"\n{model.params:,} parameters; batch {work.batch:,}, prompt {work.prompt:,}, output {work.output:,}{context}"
+        f"\n{size}batch {work.batch:,}, prompt {work.prompt:,}, output {work.output:,}{context}"
         f"\n{precision_line(profile.scenario.precision, profile.model)}",
         style="not bold",
     )
@@ -144,8 +145,11 @@ def _findings(document: ProfileDocument) -> Iterator[RenderableType]:
 
 
 def _footer(document: ProfileDocument, profile: Profile) -> Iterator[Text]:
-    notes = convention_notes(profile.scenario.conventions, profile.model)
+    notes = convention_notes(profile)
     yield Text("Counted so: " + "; ".join(notes) + ".", style="dim")
+    if document.conditions:
+        held = "; ".join(f"{row.name} {row.text}" for row in document.conditions)
+        yield Text(f"Held while it ran: {held}.", style="dim")
     rows = (f"{row.figure} {row.value} ({row.kind}: {row.source})" for row in document.provenance[:-1])
     yield Text("Figures: " + "; ".join(rows) + f"; model shape from {document.provenance[-1].source}.", style="dim")
 

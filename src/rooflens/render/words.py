@@ -10,7 +10,7 @@ from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.core.profile import Bound, PhaseProfile, Profile
 from rooflens.core.recurrent import Recurrent
-from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, Precision, TrafficModel
+from rooflens.core.scenario import AttentionFlops, Fusion, LatentForm, Logits, Precision, TrafficModel
 from rooflens.render.figures import figure, percent
 from rooflens.render.measured_words import measured_verdict
 from rooflens.units import si
@@ -59,16 +59,26 @@ def _despite(phase: PhaseProfile, bound: Bound) -> str:
     return " (its compute-bound kernels do much of the work in little of the time)"
 
 
-def convention_notes(conventions: Conventions, model: ModelSpec) -> list[str]:
-    """What the counts mean, a line each: the choices that concern `model`, then what always holds."""
+def convention_notes(profile: Profile) -> list[str]:
+    """What the counts mean, a line each: the choices that concern the model, what always holds, and what times are."""
+    conventions, model = profile.scenario.conventions, profile.model
+    ran = any(phase.measured for phase in profile.phases)
     choices = (conventions.attention_flops, conventions.logits, conventions.traffic, conventions.fusion)
     return [
         *(_CHOICES[choice] for choice in choices),
         *([_CHOICES[conventions.latent]] if has_block(model, LatentAttention) else []),
         *([_experts(conventions.distinct_experts)] if has_block(model, Moe) else []),
         "one multiply-add is 2 FLOP; peaks are dense; 1 GB is 1e9 bytes",
-        "times are floors: ideal kernels one after another, no launch or framework overhead, no queue",
+        *(_RAN if ran else _PREDICTED),
     ]
+
+
+_PREDICTED = ("times are floors: ideal kernels one after another, no launch or framework overhead, no queue",)
+_RAN = (
+    "bytes of what ran: each framework op reads its operands and writes its result once; those of the traffic model "
+    "are the prediction's",
+    "times are of runs without an instrument, no queue; those of ops are scaled to them",
+)
 
 
 def _experts(distinct: float | None) -> str:
