@@ -127,7 +127,7 @@ def level_rates(
     counts = [sweep.repeats_for(seconds) for sweep in sweeps]
     readings = [[sweep.rate(count) for sweep, count in zip(sweeps, counts, strict=True)] for _ in range(rounds)]
     found = [
-        Repeats(tuple(rates), f"{sweep.unroll} vectors a step")
+        Repeats(tuple(rates), f"unroll {sweep.unroll}")
         for sweep, rates in zip(sweeps, zip(*readings, strict=True), strict=True)
     ]
     return {name: best(found[index * len(UNROLLS) :][: len(UNROLLS)]) for index, name in enumerate(names)}
