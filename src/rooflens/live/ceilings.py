@@ -195,7 +195,7 @@ def _hardware(
         name=_slug(facts),
         title=f"{facts.name or facts.device}, measured here",
         vendor=facts.vendor,
-        architecture=load_architecture(facts),
+        architecture=architecture(facts),
         memory=MemoryLevel("memory" if facts.device == "cpu" else "device memory", patterns["read"], size, patterns),
         matrix=peaks,
         memory_driver=size,
@@ -219,7 +219,7 @@ def _slug(facts: Machine) -> str:
     return "-".join([*words, "measured"])
 
 
-def load_architecture(facts: Machine) -> str:
+def architecture(facts: Machine) -> str:
     """What torch calls the processor's instruction set, or the compute capability of an accelerator."""
     torch = load_torch()
     if facts.device == "cpu":
