@@ -20,11 +20,10 @@ from collections.abc import Callable
 
 from rooflens.core.op import DType
 from rooflens.live import matmul
-from rooflens.live.bandwidth import Sweep, team_for, working_sets
+from rooflens.live.bandwidth import fastest, team_for, working_sets
 from rooflens.live.clock import Clock
 from rooflens.live.machine import load_torch, machine
 from rooflens.live.team import Team
-from rooflens.live.vector_ir import PATTERNS
 
 ROUNDS = 5
 SECONDS = 0.1
@@ -39,7 +38,6 @@ KERNELS = {
     "copy_nt": ("copy_mem_avx512", "copy_mem_avx", "copy_mem_sse"),
     "triad_nt": ("stream_mem_avx512", "stream_mem_avx_fma", "stream_sp_mem_avx512_fma", "stream_sp_mem_avx_fma"),
 }
-UNROLLS = (2, 4, 8)
 
 
 def likwid(kernel: str, total: int, threads: int, sweeps: int) -> float:
@@ -53,16 +51,14 @@ def likwid(kernel: str, total: int, threads: int, sweeps: int) -> float:
 
 def bandwidth_pair(team: Team, pattern: str, per_core: int) -> tuple[Callable[[], float], Callable[[], float], str]:
     """One reading of ours and one of likwid-bench's, each in its best variant here, and what they are."""
-    sweeps = [Sweep(team, PATTERNS[pattern], per_core, unroll) for unroll in UNROLLS]
-    count = sweeps[0].repeats_for(SECONDS)
+    ((ours, count),) = fastest(team, pattern, per_core, SECONDS, keep=1)
     threads = len(team.cores)
     total = per_core * threads
-    ours = max(sweeps, key=lambda sweep: max(sweep.rate(count) for _ in range(3)))
     theirs = max(KERNELS[pattern], key=lambda name: max(likwid(name, total, threads, count) for _ in range(2)))
     return (
         lambda: ours.rate(count),
         lambda: likwid(theirs, total, threads, count),
-        f"unroll {ours.unroll} / {theirs}",
+        f"{ours.step} / {theirs}",
     )
 
 

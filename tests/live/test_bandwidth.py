@@ -17,7 +17,7 @@ from rooflens.live.bandwidth import Sweep, WorkingSet, array_bytes, level_rates,
 from rooflens.live.machine import Machine
 from rooflens.live.processor import CacheLevel
 from rooflens.live.team import HUGE_BYTES, Buffer, Team, filled
-from rooflens.live.vector_ir import PATTERNS, compiled, ir
+from rooflens.live.vector_ir import PATTERNS, Step, compiled, ir
 
 KIB = 1024
 
@@ -29,64 +29,64 @@ def aligned(values: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return raw[start : start + values]
 
 
-def call(name: str, unroll: int, arrays: list[Any], repeats: int = 1) -> int:
+def call(name: str, step: Step, arrays: list[Any], repeats: int = 1) -> int:
     places = [array.ctypes.data for array in arrays]
-    return int(compiled(name, unroll)(*(places + [0] * (4 - len(places))), arrays[0].nbytes, repeats))
+    return int(compiled(name, step)(*(places + [0] * (4 - len(places))), arrays[0].nbytes, repeats))
 
 
 # What the kernels compute
 
 
-@pytest.mark.parametrize("unroll", bandwidth.UNROLLS)
+@pytest.mark.parametrize("step", bandwidth.READ_STEPS, ids=str)
 @pytest.mark.parametrize("name", ["copy", "copy_nt"])
-def test_a_copy_copies(name: str, unroll: int) -> None:
+def test_a_copy_copies(name: str, step: Step) -> None:
     a, b = aligned(256), aligned(256)
     b[:] = np.arange(256)
-    call(name, unroll, [a, b], repeats=3)
+    call(name, step, [a, b], repeats=3)
     assert (a == np.arange(256)).all()
 
 
-@pytest.mark.parametrize("unroll", bandwidth.UNROLLS)
+@pytest.mark.parametrize("step", bandwidth.READ_STEPS, ids=str)
 @pytest.mark.parametrize("name", ["triad", "triad_nt"])
-def test_a_triad_is_b_plus_half_of_c(name: str, unroll: int) -> None:
+def test_a_triad_is_b_plus_half_of_c(name: str, step: Step) -> None:
     a, b, c = aligned(256), aligned(256), aligned(256)
     b[:], c[:] = np.arange(256), 8
-    call(name, unroll, [a, b, c], repeats=2)
+    call(name, step, [a, b, c], repeats=2)
     assert (a == np.arange(256) + 4).all()
 
 
 def test_a_vector_triad_is_b_times_c_plus_d() -> None:
     a, b, c, d = (aligned(128) for _ in range(4))
     b[:], c[:], d[:] = np.arange(128), 3, 2
-    call("vector_triad", 4, [a, b, c, d])
+    call("vector_triad", Step(64, 2), [a, b, c, d])
     assert (a == 3 * np.arange(128) + 2).all()
 
 
-@pytest.mark.parametrize("unroll", bandwidth.UNROLLS)
-def test_a_read_reads_every_word(unroll: int) -> None:
+@pytest.mark.parametrize("step", bandwidth.READ_STEPS, ids=str)
+def test_a_read_reads_every_word(step: Step) -> None:
     """Words of one bit each: the OR of them all has every bit, and without one of them that bit is missing."""
     words = aligned(256).view(np.uint32)
     words[:] = 0
     for bit in range(32):
         words[8 * bit + bit % 8] = 1 << bit
-    assert call("read", unroll, [words], repeats=2) == 0xFFFFFFFF
+    assert call("read", step, [words], repeats=2) == 0xFFFFFFFF
     for bit in range(32):
         words[8 * bit + bit % 8] = 0
-        assert call("read", unroll, [words]) == 0xFFFFFFFF ^ (1 << bit)
+        assert call("read", step, [words]) == 0xFFFFFFFF ^ (1 << bit)
         words[8 * bit + bit % 8] = 1 << bit
 
 
 def test_a_kernel_stays_within_its_bytes() -> None:
     a, b = aligned(512), aligned(512)
     a[:], b[:] = -1, 5
-    compiled("copy", 4)(a.ctypes.data, b.ctypes.data, 0, 0, 1024, 1)
+    compiled("copy", Step(64, 4))(a.ctypes.data, b.ctypes.data, 0, 0, 1024, 1)
     assert (a[:256] == 5).all()
     assert (a[256:] == -1).all()
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 def test_stores_bypass_the_caches_where_the_name_says_so(name: str) -> None:
-    text = ir(PATTERNS[name], 4)
+    text = ir(PATTERNS[name], Step(64, 4))
     assert ("!nontemporal" in text) == name.endswith("_nt")
     assert text.count("load <16 x") == 4 * PATTERNS[name].reads
     assert text.count("store <16 x") == (4 if PATTERNS[name].writes else 0)
@@ -104,17 +104,17 @@ def test_bytes_count_as_stream_counts_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "total", "unroll", "each"),
+    ("name", "total", "step", "each"),
     [
-        ("read", 16 * KIB, 4, 16 * KIB),  # 64 steps of 256 bytes
-        ("copy", 16 * KIB, 4, 8 * KIB),
-        ("triad", 16 * KIB, 4, 5376),  # 16,384 / 3 is 5,461: 21 steps of 256 bytes
-        ("triad", 16 * KIB, 8, 5120),  # 10 steps of 512 bytes
-        ("triad", 100, 8, 512),  # one step at least
+        ("read", 16 * KIB, Step(64, 4), 16 * KIB),  # 64 steps of 256 bytes
+        ("copy", 16 * KIB, Step(64, 4), 8 * KIB),
+        ("triad", 16 * KIB, Step(64, 4), 5376),  # 16,384 / 3 is 5,461: 21 steps of 256 bytes
+        ("triad", 16 * KIB, Step(64, 8), 5120),  # 10 steps of 512 bytes
+        ("triad", 100, Step(64, 8), 512),  # one step at least
     ],
 )
-def test_arrays_are_whole_steps(name: str, total: int, unroll: int, each: int) -> None:
-    assert array_bytes(PATTERNS[name], total, unroll) == each
+def test_arrays_are_whole_steps(name: str, total: int, step: Step, each: int) -> None:
+    assert array_bytes(PATTERNS[name], total, step) == each
 
 
 def test_a_rate_is_bytes_over_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_a_rate_is_bytes_over_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
         def seconds(self, _work: object) -> float:
             return 1.0
 
-    assert Sweep(Still(), PATTERNS["copy"], 16 * KIB, 4).rate(10) == 327_680
+    assert Sweep(Still(), PATTERNS["copy"], 16 * KIB, Step(64, 4)).rate(10) == 327_680
 
 
 # Where the sets lie
@@ -227,4 +227,4 @@ def test_a_level_is_measured_in_every_pattern() -> None:
     for repeats in rates.values():
         assert len(repeats.rates) == 3
         assert min(repeats.rates) > 0
-        assert repeats.variant in ("unroll 4", "unroll 8")
+        assert repeats.variant in {f"steps of {step}" for step in bandwidth.READ_STEPS}
