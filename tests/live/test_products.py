@@ -95,7 +95,12 @@ def test_kernels_run_over_more_than_the_caches(shape: KernelShape, monkeypatch: 
     monkeypatch.setattr(shaped, "_TOKENS", 16)
     moved: list[int] = []
     rates = shaped._rates
-    monkeypatch.setattr(shaped, "_rates", lambda c, s, m, v, t: moved.append(m) or rates(c, s, m, v, t))
+
+    def spied(clock: Clock, sweep: Any, bytes_moved: int, *rest: Any) -> Any:
+        moved.append(bytes_moved)
+        return rates(clock, sweep, bytes_moved, *rest)
+
+    monkeypatch.setattr(shaped, "_rates", spied)
     found = shaped.shaped_rate("cpu", shape, DType.BF16, beyond=300_000, seconds=1e-3)
     assert len(moved) == 2
     assert all(300_000 <= one < 600_000 for one in moved)
@@ -126,7 +131,12 @@ def test_rates_through_torch_have_every_pattern() -> None:
 
 def test_a_clock_gives_the_mean_of_calls() -> None:
     calls: list[int] = []
-    taken = Clock("cpu").seconds(lambda: calls.append(time.sleep(0.002) or 1), 2, calls=3)
+
+    def call() -> None:
+        calls.append(1)
+        time.sleep(0.002)
+
+    taken = Clock("cpu").seconds(call, 2, calls=3)
     assert len(calls) == 6
     assert len(taken) == 2
     assert min(taken) >= 0.002
