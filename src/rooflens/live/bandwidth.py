@@ -16,8 +16,8 @@ from rooflens.live.repeats import Repeats, best
 from rooflens.live.team import Buffer, Team
 from rooflens.live.vector_ir import LINE_BYTES, PATTERNS, Pattern, Step, compiled
 
-STEPS = (Step(64, 4), Step(64, 8), Step(32, 4), Step(16, 2), Step(16, 8))
-"""Steps that are tried: wide vectors are faster in caches, narrow ones can keep prefetchers of memory busier."""
+STEPS = (Step(64, 4), Step(64, 8), Step(32, 4), Step(16, 8), Step(64, 1, runs=4), Step(16, 4, runs=2))
+"""Steps that are tried: wide vectors are faster in caches; narrow ones, and several runs, keep prefetchers busier."""
 
 READ_STEPS = (*STEPS, Step(8, 8))
 """Those of reading, where half of the narrowest vector is tried as well."""

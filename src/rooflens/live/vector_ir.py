@@ -24,15 +24,30 @@ SCALE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a kernel's loop: `unroll` vectors of `vector_bytes` (a power of two from 8 to 64)."""
+    """One step of a kernel's loop: `unroll` vectors of `vector_bytes` (a power of two from 8 to 64) at each of `runs`.
+
+    Each array is cut into as many parts as there are runs, and all parts are swept side by side: more streams for the
+    prefetchers of memory to follow.
+    """
 
     vector_bytes: int
     unroll: int
+    runs: int = 1
+
+    @property
+    def advance(self) -> int:
+        """Bytes by which each run moves on in one step."""
+        return self.vector_bytes * self.unroll
 
     @property
     def size(self) -> int:
         """Bytes of each array in one step."""
-        return self.vector_bytes * self.unroll
+        return self.advance * self.runs
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of each array in one step."""
+        return self.unroll * self.runs
 
     @property
     def words(self) -> int:
@@ -40,7 +55,8 @@ class Step:
         return self.vector_bytes // 4
 
     def __str__(self) -> str:
-        return f"{self.unroll} x {self.vector_bytes} bytes"
+        sides = f" at {self.runs} places" if self.runs > 1 else ""
+        return f"{self.unroll} x {self.vector_bytes} bytes{sides}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +97,16 @@ def ir(pattern: Pattern, step: Step) -> str:
 
     It is one loop over the repetitions around one over the arrays; both run at least once.
     """
-    body = "\n".join(_vector(pattern, step, lane) for lane in range(step.unroll))
-    sums, kind, words = range(step.unroll if not pattern.writes else 0), f"<{step.words} x i32>", step.words
+    parts = "\n".join(f"  %part{run} = mul i64 %part, {run}" for run in range(step.runs))
+    body = "\n".join(_vector(pattern, step, lane) for lane in range(step.vectors))
+    sums, kind, words = range(step.vectors if not pattern.writes else 0), f"<{step.words} x i32>", step.words
     heads = "\n".join(f"  %acc{k} = phi {kind} [%out{k}, %outer], [%new{k}, %inner]" for k in sums)
     outs = "\n".join(f"  %out{k} = phi {kind} [zeroinitializer, %entry], [%new{k}, %next]" for k in sums)
     return f"""
 define i32 @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr noalias %d, i64 %bytes, i64 %repeats) #0 {{
 entry:
+  %part = udiv i64 %bytes, {step.runs}
+{parts}
   br label %outer
 outer:
   %r = phi i64 [0, %entry], [%r1, %next]
@@ -97,8 +116,8 @@ inner:
   %i = phi i64 [0, %outer], [%i1, %inner]
 {heads}
 {body}
-  %i1 = add nuw nsw i64 %i, {step.size}
-  %more = icmp ult i64 %i1, %bytes
+  %i1 = add nuw nsw i64 %i, {step.advance}
+  %more = icmp ult i64 %i1, %part
   br i1 %more, label %inner, label %next
 next:
   %r1 = add nuw nsw i64 %r, 1
@@ -116,7 +135,11 @@ attributes #0 = {{ "min-legal-vector-width"="512" "prefer-vector-width"="512" }}
 
 def _vector(pattern: Pattern, step: Step, lane: int) -> str:
     """The IR of one vector: its loads, and its store or its OR into the accumulator of `lane`."""
-    lines = [f"  %o{lane} = add nuw nsw i64 %i, {lane * step.vector_bytes}"]
+    run, index = divmod(lane, step.unroll)
+    lines = [
+        f"  %s{lane} = add nuw nsw i64 %i, {index * step.vector_bytes}",
+        f"  %o{lane} = add nuw nsw i64 %s{lane}, %part{run}",
+    ]
     sources = "bcd"[: pattern.reads] if pattern.writes else "a"
     kind = f"<{step.words} x {'float' if pattern.writes else 'i32'}>"
     for array in "abcd":
@@ -140,8 +163,10 @@ def _result(pattern: Pattern, step: Step) -> str:
     """The end: every accumulator in one integer, or a fence after which the stores are seen."""
     if pattern.writes:
         return "  fence seq_cst\n  ret i32 0"
-    kind, last = f"<{step.words} x i32>", step.unroll - 1
-    lines = [f"  %all{k} = or {kind} {f'%all{k - 1}' if k else 'zeroinitializer'}, %new{k}" for k in range(step.unroll)]
+    kind, last = f"<{step.words} x i32>", step.vectors - 1
+    lines = [
+        f"  %all{k} = or {kind} {f'%all{k - 1}' if k else 'zeroinitializer'}, %new{k}" for k in range(step.vectors)
+    ]
     call = f"  %one = call i32 @llvm.vector.reduce.or.v{step.words}i32({kind} %all{last})"
     return "\n".join([*lines, call, "  ret i32 %one"])
 
