@@ -89,8 +89,9 @@ def test_every_figure_says_how_it_was_measured(still: SimpleNamespace) -> None:
 
 
 def test_what_was_measured_survives_its_file(still: SimpleNamespace, tmp_path: Path) -> None:
-    part = measure(conditions=(("clock", "3.5 GHz"),))
+    part = measure(conditions=(("power", ""), ("clock", "3.5\n GHz \x07")))
     assert part.conditions[-1] == ("clock", "3.5 GHz")
+    assert "power" not in dict(part.conditions)
     path = tmp_path / "machine.toml"
     path.write_text(hardware_toml(part), encoding="utf-8")
     assert read_hardware(path) == part

@@ -7,6 +7,7 @@ Bytes count as STREAM and likwid-bench count them: the arrays that the source li
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -144,6 +145,13 @@ def fastest(team: Team, name: str, bytes_per_core: int, seconds: float, *, keep:
 
 
 def read_rate(team: Team, bytes_per_core: int, *, seconds: float) -> float:
-    """byte/s of reading `bytes_per_core` in the fastest steps, the median of three readings of `seconds` together."""
-    ((sweep, count),) = fastest(team, "read", bytes_per_core, seconds / 3, keep=1)
-    return statistics.median(sweep.rate(count) for _ in range(3))
+    """byte/s of reading `bytes_per_core` once, in the fastest steps: their median over rounds.
+
+    Every round tries all steps; rounds go on until `seconds` are over, two at least.
+    """
+    sweeps = [Sweep(team, PATTERNS["read"], bytes_per_core, step) for step in READ_STEPS]
+    readings: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while len(readings) < 2 or time.perf_counter() < end:
+        readings.append([sweep.rate(1) for sweep in sweeps])
+    return max(statistics.median(rates) for rates in zip(*readings, strict=True))

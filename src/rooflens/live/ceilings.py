@@ -79,7 +79,9 @@ def measure(
     if progress is not None:
         progress("done", 1.0)
     notes = (*facts.unknown, *levels.notes, *refused, *unrun)
-    return _hardware(facts, levels, peaks, rates, notes=notes, conditions=(*_conditions(facts, levels), *conditions))
+    return _hardware(
+        facts, levels, peaks, rates, notes=notes, conditions=(*_conditions(facts, levels), *_clean(conditions))
+    )
 
 
 def measurable(dtypes: Sequence[DType] | None) -> tuple[DType, ...]:
@@ -170,6 +172,12 @@ def _conditions(facts: Machine, levels: Levels) -> Conditions:
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }
     return tuple((name, value) for name, value in values.items() if value)
+
+
+def _clean(conditions: Conditions) -> Conditions:
+    """`conditions` as lines of printable text, without those that say nothing."""
+    lines = [[" ".join(w for w in t.split() if w.isprintable()) for t in pair] for pair in conditions]
+    return tuple((name, value) for name, value in lines if name and value)
 
 
 def _hardware(
