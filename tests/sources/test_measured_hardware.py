@@ -180,3 +180,8 @@ def test_text_of_several_lines_is_not_written() -> None:
     part = replace(load_hardware("h100-sxm"), notes=("two\nlines",))
     with pytest.raises(ValueError, match="one line of printable text"):
         hardware_toml(part)
+
+
+def test_many_notes_are_written_as_lines_that_are_read(tmp_path: Path) -> None:
+    part = replace(load_hardware("h100-sxm"), notes=tuple(f"note {index} {'x' * 200}" for index in range(40)))
+    assert again(part, tmp_path) == part

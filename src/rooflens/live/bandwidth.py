@@ -7,6 +7,7 @@ Bytes count as STREAM and likwid-bench count them: the arrays that the source li
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,16 +15,19 @@ from rooflens.live.machine import Machine
 from rooflens.live.processor import available_bytes
 from rooflens.live.repeats import Repeats, best
 from rooflens.live.team import Buffer, Team
-from rooflens.live.vector_ir import PATTERNS, VECTOR_BYTES, Pattern, compiled
+from rooflens.live.vector_ir import LINE_BYTES, PATTERNS, Pattern, Step, compiled
 
-UNROLLS = (4, 8)
-"""Vectors in one step of a kernel; both are tried, the better one counts."""
+STEPS = (Step(64, 4), Step(64, 8), Step(32, 4), Step(16, 8), Step(64, 1, runs=4), Step(16, 4, runs=2))
+"""Steps that are tried: wide vectors are faster in caches; narrow ones, and several runs, keep prefetchers busier."""
+
+READ_STEPS = (*STEPS, Step(8, 8))
+"""Those of reading, where half of the narrowest vector is tried as well."""
 
 CACHE_PATTERNS = ("read", "copy", "triad")
 MEMORY_PATTERNS = (*CACHE_PATTERNS, "copy_nt", "triad_nt")
 
 _PAGE = 4096
-_STAGGER = 9 * VECTOR_BYTES
+_STAGGER = 9 * LINE_BYTES
 """Bytes by which each array is moved on: loads and stores at one distance from a page compare equal in some cores."""
 
 SMALLEST_MEMORY_SET = 256 << 20
@@ -59,10 +63,9 @@ def memory_set(machine: Machine) -> int:
     return wanted if available is None else min(wanted, available // 4)
 
 
-def array_bytes(pattern: Pattern, bytes_per_core: int, unroll: int) -> int:
+def array_bytes(pattern: Pattern, bytes_per_core: int, step: Step) -> int:
     """Bytes of each array of a core whose arrays take `bytes_per_core` together: whole steps, at least one."""
-    step = unroll * VECTOR_BYTES
-    return max(bytes_per_core // pattern.streams // step, 1) * step
+    return max(bytes_per_core // pattern.streams // step.size, 1) * step.size
 
 
 def swept_bytes(pattern: Pattern, array: int, cores: int, repeats: int) -> int:
@@ -72,12 +75,12 @@ def swept_bytes(pattern: Pattern, array: int, cores: int, repeats: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A pattern with an unroll over `bytes_per_core`, on a team."""
+    """A pattern in steps over `bytes_per_core`, on a team."""
 
     team: Team
     pattern: Pattern
     bytes_per_core: int
-    unroll: int
+    step: Step
 
     def rate(self, repeats: int) -> float:
         """byte/s of `repeats` sweeps by all cores at once."""
@@ -85,7 +88,7 @@ class Sweep:
 
     def seconds(self, repeats: int) -> float:
         """Seconds of `repeats` sweeps by all cores at once."""
-        kernel, array = compiled(self.pattern.name, self.unroll), self._array
+        kernel, array = compiled(self.pattern.name, self.step), self._array
         stride = -(-array // _PAGE) * _PAGE + _STAGGER
 
         def work(buffer: Buffer) -> None:
@@ -103,7 +106,7 @@ class Sweep:
 
     @property
     def _array(self) -> int:
-        return array_bytes(self.pattern, self.bytes_per_core, self.unroll)
+        return array_bytes(self.pattern, self.bytes_per_core, self.step)
 
 
 def team_for(machine: Machine) -> Team:
@@ -117,24 +120,38 @@ def team_for(machine: Machine) -> Team:
 
 
 def level_rates(
-    team: Team, bytes_per_core: int, names: Sequence[str], *, rounds: int = 9, seconds: float = 0.02
+    team: Team, bytes_per_core: int, names: Sequence[str], *, rounds: int = 9, seconds: float = 0.015
 ) -> dict[str, Repeats]:
-    """byte/s of each pattern over `bytes_per_core`, the better unroll of two; all in turn in every round.
+    """byte/s of each pattern over `bytes_per_core`, in its fastest steps; patterns take turns in every round.
 
     Every reading takes about `seconds`. Raises ImportError where llvmlite is not installed.
     """
-    sweeps = [Sweep(team, PATTERNS[name], bytes_per_core, unroll) for name in names for unroll in UNROLLS]
+    chosen = [(sweep, count) for name in names for sweep, count in fastest(team, name, bytes_per_core, seconds)]
+    readings = [[sweep.rate(count) for sweep, count in chosen] for _ in range(rounds)]
+    found: dict[str, list[Repeats]] = {name: [] for name in names}
+    for (sweep, _), rates in zip(chosen, zip(*readings, strict=True), strict=True):
+        found[sweep.pattern.name].append(Repeats(tuple(rates), f"steps of {sweep.step}"))
+    return {name: best(repeats) for name, repeats in found.items()}
+
+
+def fastest(team: Team, name: str, bytes_per_core: int, seconds: float, *, keep: int = 2) -> list[tuple[Sweep, int]]:
+    """The `keep` sweeps of a pattern that are fastest in the best of three readings, with how many fill `seconds`."""
+    steps = READ_STEPS if name == "read" else STEPS
+    sweeps = [Sweep(team, PATTERNS[name], bytes_per_core, step) for step in steps]
     counts = [sweep.repeats_for(seconds) for sweep in sweeps]
-    readings = [[sweep.rate(count) for sweep, count in zip(sweeps, counts, strict=True)] for _ in range(rounds)]
-    found = [
-        Repeats(tuple(rates), f"{sweep.unroll} vectors a step")
-        for sweep, rates in zip(sweeps, zip(*readings, strict=True), strict=True)
-    ]
-    return {name: best(found[index * len(UNROLLS) :][: len(UNROLLS)]) for index, name in enumerate(names)}
+    readings = [[sweep.rate(count) for sweep, count in zip(sweeps, counts, strict=True)] for _ in range(3)]
+    ranked = sorted(range(len(sweeps)), key=lambda index: -max(row[index] for row in readings))
+    return [(sweeps[index], counts[index]) for index in ranked[:keep]]
 
 
 def read_rate(team: Team, bytes_per_core: int, *, seconds: float) -> float:
-    """byte/s of reading `bytes_per_core`: the median of three readings that take `seconds` together."""
-    sweep = Sweep(team, PATTERNS["read"], bytes_per_core, UNROLLS[0])
-    count = sweep.repeats_for(seconds / 3)
-    return statistics.median(sweep.rate(count) for _ in range(3))
+    """byte/s of reading `bytes_per_core` once, in the fastest steps: their median over rounds.
+
+    Every round tries all steps; rounds go on until `seconds` are over, two at least.
+    """
+    sweeps = [Sweep(team, PATTERNS["read"], bytes_per_core, step) for step in READ_STEPS]
+    readings: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while len(readings) < 2 or time.perf_counter() < end:
+        readings.append([sweep.rate(1) for sweep in sweeps])
+    return max(statistics.median(rates) for rates in zip(*readings, strict=True))

@@ -79,7 +79,9 @@ def measure(
     if progress is not None:
         progress("done", 1.0)
     notes = (*facts.unknown, *levels.notes, *refused, *unrun)
-    return _hardware(facts, levels, peaks, rates, notes=notes, conditions=(*_conditions(facts, levels), *conditions))
+    return _hardware(
+        facts, levels, peaks, rates, notes=notes, conditions=(*_conditions(facts, levels), *_clean(conditions))
+    )
 
 
 def measurable(dtypes: Sequence[DType] | None) -> tuple[DType, ...]:
@@ -172,6 +174,12 @@ def _conditions(facts: Machine, levels: Levels) -> Conditions:
     return tuple((name, value) for name, value in values.items() if value)
 
 
+def _clean(conditions: Conditions) -> Conditions:
+    """`conditions` as lines of printable text, without those that say nothing."""
+    lines = [[" ".join(w for w in t.split() if w.isprintable()) for t in pair] for pair in conditions]
+    return tuple((name, value) for name, value in lines if name and value)
+
+
 def _hardware(
     facts: Machine,
     levels: Levels,
@@ -195,7 +203,7 @@ def _hardware(
         name=_slug(facts),
         title=f"{facts.name or facts.device}, measured here",
         vendor=facts.vendor,
-        architecture=load_architecture(facts),
+        architecture=architecture(facts),
         memory=MemoryLevel("memory" if facts.device == "cpu" else "device memory", patterns["read"], size, patterns),
         matrix=peaks,
         memory_driver=size,
@@ -219,7 +227,7 @@ def _slug(facts: Machine) -> str:
     return "-".join([*words, "measured"])
 
 
-def load_architecture(facts: Machine) -> str:
+def architecture(facts: Machine) -> str:
     """What torch calls the processor's instruction set, or the compute capability of an accelerator."""
     torch = load_torch()
     if facts.device == "cpu":

@@ -16,7 +16,7 @@ DTYPES = (DType.FP32, DType.TF32, DType.BF16, DType.FP16, DType.FP64, DType.INT8
 """The dtypes that are tried; one that torch refuses on the device has no figure."""
 
 _TORCH_NAMES = {DType.FP64: "float64", DType.BF16: "bfloat16", DType.FP16: "float16"}
-_CPU_SIZES = (256, 512, 1024, 2048, 4096)
+_CPU_SIZES = (512, 1024, 2048, 4096)
 _GPU_SIZES = (4096, 8192)
 _LONGEST_CALL_S = 0.3
 _MOST_ROUNDS = 15
@@ -59,14 +59,15 @@ def gemm_peak(device: str, dtype: DType, *, seconds: float = 1.2) -> Repeats:
 
 
 def fitting_sizes(torch: Any, clock: Clock, dtype: DType, longest_s: float = _LONGEST_CALL_S) -> tuple[int, ...]:
-    """The sizes whose product takes at most `longest_s`, each estimated from the one before; the smallest always."""
+    """The sizes whose product takes at most `longest_s`, each estimated from the one before; the smallest always.
+
+    The estimate is from the fastest of four calls, since threads that wait for a busy core make small products slow.
+    """
     fitting = [_CPU_SIZES[0]]
     for size in _CPU_SIZES[1:]:
         call = product(torch, clock.device, dtype, fitting[-1])
-        taken = clock.seconds(call, 1)[0]
-        if taken * (size / fitting[-1]) ** 3 > longest_s:
-            taken = min(clock.seconds(call, 2))
-        if taken * (size / fitting[-1]) ** 3 > longest_s:
+        longest_here = longest_s * (fitting[-1] / size) ** 3
+        if clock.seconds(call, 1)[0] > longest_here and min(clock.seconds(call, 3)) > longest_here:
             break
         fitting.append(size)
     return tuple(fitting)
@@ -90,7 +91,7 @@ def _at(torch: Any, clock: Clock, dtype: DType, size: int, seconds: float) -> li
     while len(rates["torch"]) < 3 or (time.perf_counter() < end and len(rates["torch"]) < _MOST_ROUNDS):
         for name, call in calls.items():
             rates[name].append(2 * size**3 / clock.seconds(call, 1)[0])
-    return [Repeats(tuple(found), f"{name}, {size} x {size} x {size}") for name, found in rates.items()]
+    return [Repeats(tuple(found), f"{name}, n = {size}") for name, found in rates.items()]
 
 
 def product(torch: Any, device: str, dtype: DType, size: int) -> Call:

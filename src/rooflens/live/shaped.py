@@ -85,7 +85,7 @@ def _linear(
         for weight in weights:
             torch.nn.functional.linear(x, weight)
 
-    return sweep, count * one, f"torch linear, {count} matrices of {n} x {k}"
+    return sweep, count * one, f"torch, {count} of {n} x {k}"
 
 
 def _attention(
@@ -101,5 +101,5 @@ def _attention(
     )
     attend = torch.nn.functional.scaled_dot_product_attention
     moved = attention_bytes(sequences, _TOKENS, heads, kind.itemsize)
-    words = f"torch attention, {sequences} sequences, {queries} query and {kept} KV heads"
+    words = f"torch, {sequences} sequences, {queries} / {kept} heads"
     return lambda: attend(q, k, v, enable_gqa=queries != kept), moved, words

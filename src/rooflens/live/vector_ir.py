@@ -1,8 +1,8 @@
-"""Memory kernels as LLVM IR: explicit vectors of 64 bytes, several independent accumulators, repetitions inside.
+"""Memory kernels as LLVM IR: explicit vectors of 8 to 64 bytes, independent accumulators, repetitions inside.
 
 The IR is compiled as it is written, without passes that would change its loops. A call is
 `kernel(a, b, c, d, bytes, repeats)`: `repeats` sweeps over `bytes` of each array, whose number is a multiple of
-`unroll` x 64 and whose places are multiples of 64. Reads are reduced with OR, whose latency is one cycle, so that
+a step and whose places are multiples of 64. Reads are reduced with OR, whose latency is one cycle, so that
 loads limit and not the chain of additions.
 
 Source: the patterns are those of STREAM (McCalpin, 1995) and likwid-bench: load, copy, stream, triad.
@@ -15,12 +15,48 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-VECTOR_BYTES = 64
+LINE_BYTES = 64
+"""Arrays begin at multiples of this: the widest vector, and a line of most caches."""
+
 SCALE = 0.5
 """The scalar of the triad a[i] = b[i] + SCALE x c[i]: exact in binary, and no overflow however often it is applied."""
 
 
-_SCALES = f"<{', '.join([f'float {SCALE}'] * 16)}>"
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a kernel's loop: `unroll` vectors of `vector_bytes` (a power of two from 8 to 64) at each of `runs`.
+
+    Each array is cut into as many parts as there are runs, and all parts are swept side by side: more streams for the
+    prefetchers of memory to follow.
+    """
+
+    vector_bytes: int
+    unroll: int
+    runs: int = 1
+
+    @property
+    def advance(self) -> int:
+        """Bytes by which each run moves on in one step."""
+        return self.vector_bytes * self.unroll
+
+    @property
+    def size(self) -> int:
+        """Bytes of each array in one step."""
+        return self.advance * self.runs
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of each array in one step."""
+        return self.unroll * self.runs
+
+    @property
+    def words(self) -> int:
+        """32-bit words of a vector."""
+        return self.vector_bytes // 4
+
+    def __str__(self) -> str:
+        sides = f" at {self.runs} places" if self.runs > 1 else ""
+        return f"{self.unroll} x {self.vector_bytes} bytes{sides}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +92,21 @@ PATTERNS = {
 is a = b x c + d; all in single precision."""
 
 
-def ir(pattern: Pattern, unroll: int) -> str:
-    """The module with the one function `kernel` that sweeps as `pattern` does, `unroll` vectors in a step.
+def ir(pattern: Pattern, step: Step) -> str:
+    """The module with the one function `kernel` that sweeps as `pattern` does, a `step` at a time.
 
     It is one loop over the repetitions around one over the arrays; both run at least once.
     """
-    body = "\n".join(_step(pattern, lane) for lane in range(unroll))
-    sums = range(unroll if not pattern.writes else 0)
-    heads = "\n".join(f"  %acc{k} = phi <16 x i32> [%out{k}, %outer], [%new{k}, %inner]" for k in sums)
-    outs = "\n".join(f"  %out{k} = phi <16 x i32> [zeroinitializer, %entry], [%new{k}, %next]" for k in sums)
+    parts = "\n".join(f"  %part{run} = mul i64 %part, {run}" for run in range(step.runs))
+    body = "\n".join(_vector(pattern, step, lane) for lane in range(step.vectors))
+    sums, kind, words = range(step.vectors if not pattern.writes else 0), f"<{step.words} x i32>", step.words
+    heads = "\n".join(f"  %acc{k} = phi {kind} [%out{k}, %outer], [%new{k}, %inner]" for k in sums)
+    outs = "\n".join(f"  %out{k} = phi {kind} [zeroinitializer, %entry], [%new{k}, %next]" for k in sums)
     return f"""
 define i32 @kernel(ptr noalias %a, ptr noalias %b, ptr noalias %c, ptr noalias %d, i64 %bytes, i64 %repeats) #0 {{
 entry:
+  %part = udiv i64 %bytes, {step.runs}
+{parts}
   br label %outer
 outer:
   %r = phi i64 [0, %entry], [%r1, %next]
@@ -77,51 +116,58 @@ inner:
   %i = phi i64 [0, %outer], [%i1, %inner]
 {heads}
 {body}
-  %i1 = add nuw nsw i64 %i, {unroll * VECTOR_BYTES}
-  %more = icmp ult i64 %i1, %bytes
+  %i1 = add nuw nsw i64 %i, {step.advance}
+  %more = icmp ult i64 %i1, %part
   br i1 %more, label %inner, label %next
 next:
   %r1 = add nuw nsw i64 %r, 1
   %again = icmp ult i64 %r1, %repeats
   br i1 %again, label %outer, label %exit
 exit:
-{_result(pattern, unroll)}
+{_result(pattern, step)}
 }}
-declare <16 x float> @llvm.fmuladd.v16f32(<16 x float>, <16 x float>, <16 x float>)
-declare i32 @llvm.vector.reduce.or.v16i32(<16 x i32>)
+declare <{words} x float> @llvm.fmuladd.v{words}f32(<{words} x float>, <{words} x float>, <{words} x float>)
+declare i32 @llvm.vector.reduce.or.v{words}i32({kind})
 attributes #0 = {{ "min-legal-vector-width"="512" "prefer-vector-width"="512" }}
 !0 = !{{i32 1}}
 """
 
 
-def _step(pattern: Pattern, lane: int) -> str:
+def _vector(pattern: Pattern, step: Step, lane: int) -> str:
     """The IR of one vector: its loads, and its store or its OR into the accumulator of `lane`."""
-    lines = [f"  %o{lane} = add nuw nsw i64 %i, {lane * VECTOR_BYTES}"]
+    run, index = divmod(lane, step.unroll)
+    lines = [
+        f"  %s{lane} = add nuw nsw i64 %i, {index * step.vector_bytes}",
+        f"  %o{lane} = add nuw nsw i64 %s{lane}, %part{run}",
+    ]
     sources = "bcd"[: pattern.reads] if pattern.writes else "a"
-    kind = "<16 x float>" if pattern.writes else "<16 x i32>"
+    kind = f"<{step.words} x {'float' if pattern.writes else 'i32'}>"
     for array in "abcd":
         if array in sources or (pattern.writes and array == "a"):
             lines.append(f"  %p{array}{lane} = getelementptr i8, ptr %{array}, i64 %o{lane}")
         if array in sources:
-            lines.append(f"  %v{array}{lane} = load {kind}, ptr %p{array}{lane}, align {VECTOR_BYTES}")
+            lines.append(f"  %v{array}{lane} = load {kind}, ptr %p{array}{lane}, align {step.vector_bytes}")
     if not pattern.writes:
-        return "\n".join([*lines, f"  %new{lane} = or <16 x i32> %acc{lane}, %va{lane}"])
+        return "\n".join([*lines, f"  %new{lane} = or {kind} %acc{lane}, %va{lane}"])
     value = f"%vb{lane}"
     if pattern.reads > 1:
-        value = f"%t{lane}"
-        factors = f"{_SCALES}, <16 x float> %vb{lane}" if pattern.reads == 2 else f"%vb{lane}, <16 x float> %vd{lane}"
-        call = f"@llvm.fmuladd.v16f32(<16 x float> %vc{lane}, <16 x float> {factors})"
-        lines.append(f"  {value} = call <16 x float> {call}")
+        value, scales = f"%t{lane}", f"<{', '.join([f'float {SCALE}'] * step.words)}>"
+        factors = f"{scales}, {kind} %vb{lane}" if pattern.reads == 2 else f"%vb{lane}, {kind} %vd{lane}"
+        call = f"@llvm.fmuladd.v{step.words}f32({kind} %vc{lane}, {kind} {factors})"
+        lines.append(f"  {value} = call {kind} {call}")
     hint = ", !nontemporal !0" if pattern.non_temporal else ""
-    return "\n".join([*lines, f"  store <16 x float> {value}, ptr %pa{lane}, align {VECTOR_BYTES}{hint}"])
+    return "\n".join([*lines, f"  store {kind} {value}, ptr %pa{lane}, align {step.vector_bytes}{hint}"])
 
 
-def _result(pattern: Pattern, unroll: int) -> str:
+def _result(pattern: Pattern, step: Step) -> str:
     """The end: every accumulator in one integer, or a fence after which the stores are seen."""
     if pattern.writes:
         return "  fence seq_cst\n  ret i32 0"
-    lines = [f"  %all{k} = or <16 x i32> {f'%all{k - 1}' if k else 'zeroinitializer'}, %new{k}" for k in range(unroll)]
-    call = f"  %one = call i32 @llvm.vector.reduce.or.v16i32(<16 x i32> %all{unroll - 1})"
+    kind, last = f"<{step.words} x i32>", step.vectors - 1
+    lines = [
+        f"  %all{k} = or {kind} {f'%all{k - 1}' if k else 'zeroinitializer'}, %new{k}" for k in range(step.vectors)
+    ]
+    call = f"  %one = call i32 @llvm.vector.reduce.or.v{step.words}i32({kind} %all{last})"
     return "\n".join([*lines, call, "  ret i32 %one"])
 
 
@@ -130,7 +176,7 @@ _ENGINES: list[Any] = []
 
 
 @cache
-def compiled(name: str, unroll: int) -> Any:
+def compiled(name: str, step: Step) -> Any:
     """The function of PATTERNS[name], compiled for this processor; calling it releases the interpreter's lock.
 
     It takes the addresses of a, b, c and d (arrays that a pattern does not use are ignored), the bytes of each and the
@@ -139,7 +185,7 @@ def compiled(name: str, unroll: int) -> Any:
     Raises:
         ImportError: llvmlite is not installed.
     """
-    engine = _engine(ir(PATTERNS[name], unroll))
+    engine = _engine(ir(PATTERNS[name], step))
     signature = ctypes.CFUNCTYPE(ctypes.c_uint32, *([ctypes.c_void_p] * 4), ctypes.c_int64, ctypes.c_int64)
     _ENGINES.append(engine)
     return signature(engine.get_function_address("kernel"))

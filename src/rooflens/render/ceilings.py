@@ -21,34 +21,41 @@ def ceilings_document(hardware: Hardware, file: str | None) -> dict[str, Any]:
 
 
 def ceilings_table(hardware: Hardware, file: str | None) -> Group:
-    """Every figure with unit, spread (in words where it is not stable), ridge point and how it was measured."""
+    """Every measured figure with unit, spread (in words where it is not stable) and how it was measured.
+
+    Below it ridge points in FLOP/byte (OP/byte for integers) over reading memory, sizes, conditions and notes.
+    """
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("figure", "value", "spread", "ridge point", "measured with", title=Text(hardware.title))
+    table = Table("figure", "value", "spread", "measured with", title=Text(hardware.title))
     for column in table.columns[:2]:
         column.no_wrap = True
-    for name, value, ridge, ceiling in figure_lines(hardware):
-        if ceiling is not None:
-            table.add_row(Text(name), Text(value), _spread(ceiling), ridge, Text(_how(ceiling)))
+    for name, value, _, ceiling in figure_lines(hardware):
+        if ceiling is not None and ceiling.provenance.kind == "measured":
+            table.add_row(Text(name.removesuffix(", matrix units")), Text(value), _spread(ceiling), Text(_how(ceiling)))
     return Group(table, *(Text(line) for line in _remarks(hardware, file)))
 
 
 def _spread(ceiling: Ceiling) -> str:
     if ceiling.spread is None:
         return UNKNOWN
-    return f"{100 * ceiling.spread:.1f} %{'' if ceiling.stable else ', not stable'}"
+    return f"{100 * ceiling.spread:.{0 if ceiling.spread >= 1 else 1}f} %{'' if ceiling.stable else ', not stable'}"
 
 
 def _how(ceiling: Ceiling) -> str:
-    origin = ceiling.provenance
-    return origin.note or origin.source if origin.kind == "measured" else f"{origin.kind}: {origin.source}"
+    return ceiling.provenance.note or ceiling.provenance.source
 
 
 def _remarks(hardware: Hardware, file: str | None) -> Iterator[str]:
     yield "spread: (largest - smallest) / median of the repeats; a value is the median of their better half"
     yield "bytes: read N, copy 2 N, triad 3 N; nt: stores that bypass the caches"
+    lines = [line for line in figure_lines(hardware) if line[3] is not None]
+    ridges = [f"{name.partition(' ')[0]} {ridge}" for name, _, ridge, _ in lines if ridge]
+    yield f"ridge points: {', '.join(ridges) or UNKNOWN}"
+    sizes = [f"{name} {value}" for name, value, _, one in lines if one and one.provenance.kind == "driver"]
+    yield f"sizes: {', '.join(sizes) or UNKNOWN}"
     best = max(hardware.memory.patterns.items(), key=lambda item: item[1].value, default=None)
     rate = hardware.memory.bandwidth
     if best is not None and rate is not None and best[1].value > 1.1 * rate.value:

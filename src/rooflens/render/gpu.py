@@ -201,6 +201,7 @@ def _remarks(hardware: Hardware) -> list[str]:
         f"memory: {hardware.memory.name}",
         f"also named: {names}",
         f"reported as: {devices}",
+        *(f"{name}: {value}" for name, value in hardware.conditions),
         *hardware.notes,
     ]
 

@@ -131,7 +131,8 @@ def _texts(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _list(values: Iterable[str]) -> str:
-    return "[" + ", ".join(_text(value) for value in values) + "]"
+    """A list with one entry a line: readers take lines of a bounded length."""
+    return "[" + ",".join(f"\n  {_text(value)}" for value in values) + "\n]"
 
 
 def _text(value: str) -> str:
