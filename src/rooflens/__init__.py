@@ -15,7 +15,7 @@ _HOMES = {
     "core.hardware": ("Ceiling", "Hardware", "KernelShape", "Link", "MemoryLevel", "Roof"),
     "core.model": ("Attention", "Layer", "Linear", "Mlp", "ModelSpec", "Norm"),
     "core.op": ("DType", "Op", "OpKind", "Provenance", "Traffic"),
-    "core.profile": ("Bound", "Finding", "PhaseProfile", "Point", "Profile", "Timing"),
+    "core.profile": ("Bound", "Finding", "Measurement", "PhaseProfile", "Point", "Profile", "Timing"),
     "core.scenario": (
         "AttentionFlops",
         "Batch",
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from rooflens.core.profile import (
         Bound as Bound,
         Finding as Finding,
+        Measurement as Measurement,
         PhaseProfile as PhaseProfile,
         Point as Point,
         Profile as Profile,

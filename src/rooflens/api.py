@@ -140,7 +140,7 @@ def profile_sweep(
     output: int = 64,
     device: str | None = None,
     dtype: str | DType | None = None,
-    attention: str = "sdpa",
+    attention: str = "auto",
     layers: int | None = None,
     compiled: bool = False,
     random_weights: bool = False,

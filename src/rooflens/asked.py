@@ -12,7 +12,7 @@ from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.errors import InputError, UnknownPeakError
 from rooflens.live.device import device_of
-from rooflens.live.load import ATTENTION, TORCH_DTYPES, Loading, check_dtype
+from rooflens.live.load import ATTENTION, AUTO, TORCH_DTYPES, Loading, check_dtype
 from rooflens.sources.config import spec_from_config
 from rooflens.sources.models import load_model
 from rooflens.sources.values import config_values
@@ -24,7 +24,7 @@ class Asked:
 
     device: str | None = None
     dtype: str | DType | None = None
-    attention: str = "sdpa"
+    attention: str = AUTO
     layers: int | None = None
     compiled: bool = False
     random: bool = False

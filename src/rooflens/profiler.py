@@ -134,7 +134,12 @@ def _conditions(subject: Subject, before: tuple[tuple[str, str], ...], energy: s
     depth = [("slice", f"{loading.layers} of {subject.depth} layers ran, scaled to all")] if subject.depth else []
     missing = [("energy", energy)] if energy else []
     missing += [] if counters.available else [("hardware counters", counters.reason)]
-    return (*running(loading.device, loading.attention, compiled=loading.compiled), *depth, *same, *changed, *missing)
+    return (*running(loading.device, _attention(subject), compiled=loading.compiled), *depth, *same, *changed, *missing)
+
+
+def _attention(subject: Subject) -> str:
+    """How attention ran, as the framework chose it."""
+    return str(getattr(subject.model.config, "_attn_implementation", subject.loading.attention))
 
 
 def _traced(runner: Runner, schedule: Schedule, work: Work) -> tuple[tuple[TimedPhase, ...], tuple[Finding, ...]]:

@@ -34,7 +34,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     pytest.importorskip("torch", reason=NO_TORCH)
     asked: list[Any] = []
 
-    def measure(device: str, *, dtypes: Any, progress: Any) -> Hardware:
+    def measure(device: str, *, dtypes: Any, conditions: Any, progress: Any) -> Hardware:
         asked.append((device, dtypes))
         if progress is not None:
             progress("memory", 0.5)

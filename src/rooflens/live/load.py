@@ -18,8 +18,9 @@ from rooflens.live.memory import is_out_of_memory
 
 TORCH_DTYPES = {DType.FP32: "float32", DType.BF16: "bfloat16", DType.FP16: "float16"}
 """What a model can be run in."""
-ATTENTION = ("sdpa", "eager", "flash_attention_2", "flex_attention")
-"""How attention can be run, in the framework's words."""
+AUTO = "auto"
+ATTENTION = (AUTO, "sdpa", "eager", "flash_attention_2", "flex_attention")
+"""How attention can be run, in the framework's words; AUTO leaves it to the framework, which takes sdpa if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Loading:
 
     device: Device
     dtype: DType
-    attention: str = "sdpa"
+    attention: str = AUTO
     layers: int | None = None
     compiled: bool = False
 
@@ -54,7 +55,7 @@ def load_weights(path: Path, loading: Loading) -> Any:
         raise InputError(f"{folder} has no .safetensors files; pass --random-weights to run its config without weights")
     options: dict[str, Any] = {
         "dtype": getattr(torch, TORCH_DTYPES[loading.dtype]),
-        "attn_implementation": loading.attention,
+        "attn_implementation": _attention(loading),
         "local_files_only": True,
         "trust_remote_code": False,
     }
@@ -91,10 +92,14 @@ def random_weights(values: Mapping[str, Any], origin: str, loading: Loading) -> 
         dtype = getattr(torch, TORCH_DTYPES[loading.dtype])
         with torch.device(loading.device.name):
             return transformers.AutoModelForCausalLM.from_config(
-                config, dtype=dtype, attn_implementation=loading.attention, trust_remote_code=False
+                config, dtype=dtype, attn_implementation=_attention(loading), trust_remote_code=False
             )
 
     return _ready(made, origin, loading)
+
+
+def _attention(loading: Loading) -> str | None:
+    return None if loading.attention == AUTO else loading.attention
 
 
 def _own_config(folder: Path, gguf: str | None) -> Any:
