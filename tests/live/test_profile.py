@@ -142,7 +142,12 @@ def test_a_sweep_loads_once(card: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
     loads: list[object] = []
     real = profiler.random_weights
-    monkeypatch.setattr(profiler, "random_weights", lambda *a: loads.append(a) or real(*a))
+
+    def counted(*args: Any) -> Any:
+        loads.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(profiler, "random_weights", counted)
     options = {"hardware": card, "random_weights": True, "dtype": "fp32", "repeat": 1, "output": 2}
     found = list(rooflens.profile_sweep(config(tmp_path, TINY), batch=(1, 2), prompt=(8, 16), **options))
     assert len(loads) == 1
