@@ -95,9 +95,9 @@ def ridge_labels(frame: Frame, roofs: Sequence[RoofLine], zones: RoofLine) -> di
 
 
 def phase_labels(frame: Frame, profile: Profile, phases: Sequence[Mark]) -> PointLayers:
-    """The name of each phase with its floor, beside its mark: a layer of leaders and one of texts."""
-    floors = {str(phase.phase.kind): si(float(phase.floor_s), "s", 3) for phase in profile.phases}
-    wanted = [(mark, [[f"{mark.name} {floors[mark.phase]}"]]) for mark in phases]
+    """The name of each phase with its time, beside its mark: a layer of leaders and one of texts."""
+    times = {str(phase.phase.kind): si(float(phase.time_s), "s", 3) for phase in profile.phases}
+    wanted = [(mark, [[f"{mark.name} {times[mark.phase]}"]]) for mark in phases]
     return _point_layers(frame, wanted, weight="bold", must=True)
 
 
