@@ -30,6 +30,9 @@ _PAGE = 4096
 _STAGGER = 9 * LINE_BYTES
 """Bytes by which each array is moved on: loads and stores at one distance from a page compare equal in some cores."""
 
+_SHORT_S = 3e-3
+"""Seconds of a reading by which steps are ranked."""
+
 SMALLEST_MEMORY_SET = 256 << 20
 
 
@@ -135,13 +138,17 @@ def level_rates(
 
 
 def fastest(team: Team, name: str, bytes_per_core: int, seconds: float, *, keep: int = 2) -> list[tuple[Sweep, int]]:
-    """The `keep` sweeps of a pattern that are fastest in the best of three readings, with how many fill `seconds`."""
+    """The `keep` fastest sweeps of a pattern, with how many of them fill `seconds`.
+
+    They are ranked by the best of eight short readings, all steps in turn, so that what else runs hits all alike.
+    """
     steps = READ_STEPS if name == "read" else STEPS
     sweeps = [Sweep(team, PATTERNS[name], bytes_per_core, step) for step in steps]
-    counts = [sweep.repeats_for(seconds) for sweep in sweeps]
-    readings = [[sweep.rate(count) for sweep, count in zip(sweeps, counts, strict=True)] for _ in range(3)]
+    short = min(seconds, _SHORT_S)
+    counts = [sweep.repeats_for(short) for sweep in sweeps]
+    readings = [[sweep.rate(count) for sweep, count in zip(sweeps, counts, strict=True)] for _ in range(8)]
     ranked = sorted(range(len(sweeps)), key=lambda index: -max(row[index] for row in readings))
-    return [(sweeps[index], counts[index]) for index in ranked[:keep]]
+    return [(sweeps[i], max(1, round(counts[i] * seconds / short))) for i in ranked[:keep]]
 
 
 def read_rate(team: Team, bytes_per_core: int, *, seconds: float) -> float:
@@ -154,4 +161,4 @@ def read_rate(team: Team, bytes_per_core: int, *, seconds: float) -> float:
     end = time.perf_counter() + seconds
     while len(readings) < 2 or time.perf_counter() < end:
         readings.append([sweep.rate(1) for sweep in sweeps])
-    return max(statistics.median(rates) for rates in zip(*readings, strict=True))
+    return float(max(statistics.median(rates) for rates in zip(*readings, strict=True)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from rooflens.core.hardware import Ceiling, Hardware
 from rooflens.core.op import DType, Provenance
@@ -45,20 +46,28 @@ def probe(device: str, dtype: DType, *, seconds: float = 0.15) -> Probe:
 
 
 def _gemm(device: str, dtype: DType, seconds: float) -> float | None:
-    """FLOP/s of the largest square product that fits into twice `seconds`, the best of at least two."""
+    """FLOP/s of the largest square product that fits into `seconds`, the best of at least two."""
     if dtype not in matmul.DTYPES:
         return None
     torch, clock = load_torch(), Clock(device)
     try:
         with matmul.arithmetic(torch, dtype):
-            sizes = matmul.fitting_sizes(torch, clock, dtype, 2 * seconds) if device == "cpu" else (4096,)
-            calls = matmul.ways(torch, device, dtype, sizes[-1])
+            size = _size(device, dtype, seconds)
+            calls = matmul.ways(torch, device, dtype, size)
             once = [min(clock.seconds(call, 2)) for call in calls.values()]
-            repeats = max(1, round(seconds / sum(once)))
-            again = [min(clock.seconds(call, repeats)) for call in calls.values()]
+            repeats = round(seconds / sum(once))
+            again = [min(clock.seconds(call, repeats)) for call in calls.values() if repeats]
     except (RuntimeError, NotImplementedError, AttributeError):
         return None
-    return 2 * sizes[-1] ** 3 / min(*once, *again)
+    return float(2 * size**3) / min(*once, *again)
+
+
+@lru_cache(maxsize=32)
+def _size(device: str, dtype: DType, longest_s: float) -> int:
+    """The size of the product, found once in a process, so that probes before and after a run are of one size."""
+    if device != "cpu":
+        return 4096
+    return matmul.fitting_sizes(load_torch(), Clock(device), dtype, longest_s)[-1]
 
 
 def _read(facts: Machine, seconds: float) -> float:

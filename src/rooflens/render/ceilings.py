@@ -61,6 +61,9 @@ def _remarks(hardware: Hardware, file: str | None) -> Iterator[str]:
     if best is not None and rate is not None and best[1].value > 1.1 * rate.value:
         most = f"{si(best[1].value, 'B/s')} ({best[0]})"
         yield f"memory moves up to {most}; ridge points are over the {si(rate.value, 'B/s')} of reading"
+    loose = [name for name, _, _, one in lines if one and not one.stable]
+    if loose:
+        yield f"{len(loose)} figures are not stable: something else ran, or the clock moved; --fresh measures again"
     for name, value in hardware.conditions:
         yield f"{name}: {value}"
     yield from hardware.notes
