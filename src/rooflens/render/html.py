@@ -57,6 +57,7 @@ def html(profile: Profile, *, dark: bool | None = None) -> str:
         style=style,
         workload=_workload(document, profile),
         verdicts="".join(_verdict(shown, phase) for shown, phase in zip(document.phases, profile.phases, strict=True)),
+        above=_above(profile),
         phases=_phases(document),
         kernels="".join(_kernels(phase) for phase in document.phases),
         notes=_notes(document),
@@ -108,6 +109,16 @@ def _library() -> tuple[str, str]:
 
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return script, base64.b64encode(zlib.compress(script.encode(), 9)).decode()
+
+
+def _above(profile: Profile) -> str:
+    """What a point above the roof means."""
+    if not any(phase.measured for phase in profile.phases):
+        return "No point can lie above the roof."
+    return (
+        "A triangle is where the prediction puts a phase: at its floor. A point above the roof moved what a cache held, "
+        "or a ceiling was measured too low."
+    )
 
 
 def _workload(document: ProfileDocument, profile: Profile) -> str:
