@@ -12,8 +12,10 @@ from rooflens.core.profile import Finding
 from rooflens.live import matmul
 from rooflens.live.bandwidth import memory_set, read_rate, team_for
 from rooflens.live.clock import Clock
+from rooflens.live.device import Device
 from rooflens.live.levels import compiles
 from rooflens.live.machine import Machine, load_torch, machine
+from rooflens.live.memory import is_out_of_memory
 from rooflens.live.torch_bandwidth import torch_rates
 from rooflens.units import si
 
@@ -45,20 +47,27 @@ def probe(device: str, dtype: DType, *, seconds: float = 0.15) -> Probe:
 
 
 def _gemm(device: str, dtype: DType, seconds: float) -> float | None:
-    """FLOP/s of the largest square product that fits into twice `seconds`, the best of at least two."""
+    """FLOP/s of the largest square product that fits into twice `seconds`; on a GPU the best of `GPU_SIZES`."""
     if dtype not in matmul.DTYPES:
         return None
     torch, clock = load_torch(), Clock(device)
     try:
         with matmul.arithmetic(torch, dtype):
-            sizes = matmul.fitting_sizes(torch, clock, dtype, 2 * seconds) if device == "cpu" else (4096,)
-            calls = matmul.ways(torch, device, dtype, sizes[-1])
-            once = [min(clock.seconds(call, 2)) for call in calls.values()]
-            repeats = max(1, round(seconds / sum(once)))
-            again = [min(clock.seconds(call, repeats)) for call in calls.values()]
-    except (RuntimeError, NotImplementedError, AttributeError):
+            fitting = matmul.fitting_sizes(torch, clock, dtype, 2 * seconds)[-1:] if device == "cpu" else ()
+            return max(_product(clock, dtype, size, seconds) for size in fitting or matmul.GPU_SIZES)
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        if is_out_of_memory(error) or not Device(device).answers():
+            raise
         return None
-    return 2 * sizes[-1] ** 3 / min(*once, *again)
+
+
+def _product(clock: Clock, dtype: DType, size: int, seconds: float) -> float:
+    """FLOP/s of the fastest product at one size, in about `seconds`."""
+    calls = matmul.ways(load_torch(), clock.device, dtype, size)
+    once = [min(clock.seconds(call, 2)) for call in calls.values()]
+    repeats = max(1, round(seconds / sum(once)))
+    again = [min(clock.seconds(call, repeats)) for call in calls.values()]
+    return 2 * size**3 / min(*once, *again)
 
 
 def _read(facts: Machine, seconds: float) -> float:
