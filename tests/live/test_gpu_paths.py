@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,12 +32,17 @@ def fake(*, cuda: int = 0, xpu: int = 0, mps: bool = False) -> SimpleNamespace:
     """A torch with so many devices; `said` holds what its backends were asked."""
     said: list[tuple[str, Any]] = []
 
+    @contextmanager
+    def chosen(kind: str, which: str) -> Any:
+        said.append((f"{kind} device", which))
+        yield
+
     def backend(kind: str, many: int) -> SimpleNamespace:
         return SimpleNamespace(
             is_available=lambda: many > 0,
             device_count=lambda: many,
             synchronize=lambda *which: said.append((f"{kind} synchronize", *which)),
-            device=lambda which: nullcontext(said.append((f"{kind} device", which))),
+            device=lambda which: chosen(kind, which),
             mem_get_info=lambda which: (100, 1000),
             memory_reserved=lambda which: 50,
             memory_allocated=lambda which: 20,
