@@ -46,7 +46,7 @@ part=${ROOFLENS_CHECK_PART:-$("$python" -c 'import sys, torch
 print(torch.cuda.get_device_name(sys.argv[1]) if sys.argv[1].startswith("cuda") else "no GPU")' "$device")}
 echo "$part" >"$out/part.txt"
 
-step tests 180 "$python" -m pytest -m gpu tests/gpu -q -rs
+step tests 180 "$python" -m pytest -m gpu tests/gpu -rs
 step ceilings 90 rooflens ceilings --device "$device" --fresh --toml "$out/measured.toml"
 for batch in "${batches[@]}"; do
     step "profile-$batch" 110 rooflens profile "$model" --random-weights --device "$device" --dtype bf16 "${sizes[@]}" \
