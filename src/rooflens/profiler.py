@@ -17,15 +17,13 @@ from rooflens.core.timed import TimedPhase
 from rooflens.count import forward, kv_cache_bytes, weight_bytes
 from rooflens.errors import InputError
 from rooflens.findings import findings
-from rooflens.frameworks import first_line
-from rooflens.live.device import Device, running
+from rooflens.live.conditions import conditions, counters, state
+from rooflens.live.device import Device
 from rooflens.live.energy import EnergyMeter
 from rooflens.live.load import Loading, load_weights, random_weights
-from rooflens.live.memory import check_fits, is_out_of_memory
+from rooflens.live.memory import check_fits, is_out_of_memory, why
 from rooflens.live.passes import Runner
-from rooflens.live.perf import perf_support
 from rooflens.live.run import Progress, Schedule, Times, time_phases, trace_phases, trace_references
-from rooflens.live.vitals import vitals
 from rooflens.measured import place_measured, scale_to_depth
 from rooflens.precision import Dtypes, settle
 from rooflens.roofline import place_phase
@@ -82,7 +80,12 @@ def load_subject(
     depth = loading.layers or spec.depth
     size = weight_bytes(spec, loading.dtype, loading.dtype) * min(depth, spec.depth) // max(1, spec.depth)
     cache = batch * int(kv_cache_bytes(spec, longest, loading.dtype))
-    check_fits(int(1.15 * size) + cache, loading.device, f"{spec.name} in {loading.dtype}")
+    what = f"{spec.name} in {loading.dtype}"
+    if loading.layers is not None and (reason := loading.device.untraced()):
+        raise InputError(f"{reason}, and --layers scales by its breakdown; run all layers, or on another device")
+    check_fits(int(1.15 * size) + cache, loading.device, what)
+    if isinstance(source, Path) and not loading.device.is_cpu:
+        check_fits(size, Device("cpu"), f"{what}, read through the processor's memory,")
     model = load_weights(source, loading) if isinstance(source, Path) else random_weights(source, spec.name, loading)
     if loading.layers is not None:
         _check_slice(spec, model, loading.layers)
@@ -115,26 +118,19 @@ def profile_subject(subject: Subject, work: Work, settle_hardware: Settle) -> Pr
         subject.model, subject.loading.device, work.batch, work.prompt, last=work.conventions.logits is Logits.LAST
     )
     device = subject.loading.device
-    meter, before = EnergyMeter(device.name), vitals(device.name)
+    meter, before = EnergyMeter(device.name), state(device)
     schedule = Schedule(work.output, work.warmup, work.repeat, work.probe, meter, work.progress)
-    with _said(device):
-        times = time_phases(runner, schedule)
-    traced, stopped = ((), _stopped(times)) if times.partial else _traced(runner, schedule, work)
+    with device.chosen():
+        with _said(device):
+            times = time_phases(runner, schedule)
+        traced, stopped = ((), _stopped(times)) if times.partial else _traced(runner, schedule, work)
+        counts = () if stopped else counters(runner, schedule.steps)
     hardware, moved = settle_hardware(times.probes)
     profile = _profile(subject, work, (times, traced), (hardware, (*stopped, *moved)))
-    return replace(profile, conditions=_conditions(subject, before, meter.read().reason))
-
-
-def _conditions(subject: Subject, before: tuple[tuple[str, str], ...], energy: str) -> tuple[tuple[str, str], ...]:
-    """What held during the run: how the model ran, the machine's state before and after, and what it does not tell."""
-    loading, counters = subject.loading, perf_support()
-    after = dict(vitals(loading.device.name))
-    changed = [(name, f"{text}; after the run {after[name]}") for name, text in before if after.get(name, text) != text]
-    same = [row for row in before if after.get(row[0], row[1]) == row[1]]
-    depth = [("slice", f"{loading.layers} of {subject.depth} layers ran, scaled to all")] if subject.depth else []
-    missing = [("energy", energy)] if energy else []
-    missing += [] if counters.available else [("hardware counters", counters.reason)]
-    return (*running(loading.device, _attention(subject), compiled=loading.compiled), *depth, *same, *changed, *missing)
+    energy = meter.read().reason or times.energy
+    ran = replace(subject.loading, attention=_attention(subject))
+    told = (*([("energy", energy)] if energy else []), *counts)
+    return replace(profile, conditions=conditions(ran, subject.depth, before, told))
 
 
 def _attention(subject: Subject) -> str:
@@ -143,15 +139,26 @@ def _attention(subject: Subject) -> str:
 
 
 def _traced(runner: Runner, schedule: Schedule, work: Work) -> tuple[tuple[TimedPhase, ...], tuple[Finding, ...]]:
-    """The phases of the instrumented run; none, and why, where it was stopped."""
+    """The phases of the instrumented run; none, and why, where it was stopped or shows no kernel of the device."""
+    device = runner.device
+    if reason := device.untraced():
+        return (), (_without_breakdown(reason),)
     try:
         with _folder(work.keep) as folder:
-            return _read(runner, schedule, folder, work.conventions.attention_flops), ()
+            phases = _read(runner, schedule, folder, work.conventions.attention_flops)
+        if device.is_cpu or all(phase.gpu for phase in phases):
+            return phases, ()
+        return (), (_without_breakdown(f"the trace of PyTorch's profiler holds no kernels of {device.name}"),)
     except KeyboardInterrupt:
         text = "the run was interrupted before its breakdown; the phase times are complete"
     except (MemoryError, RuntimeError) as cause:
-        text = f"the instrumented run failed ({_why(cause)}); the phase times are complete, the breakdown is missing"
+        text = f"the instrumented run failed ({why(cause)}); the phase times are complete, the breakdown is missing"
     return (), (Finding("warning", "interrupted", text),)
+
+
+def _without_breakdown(reason: str) -> Finding:
+    """What times of CPU ops would say of a GPU is how long they were dispatched, and not how long they ran."""
+    return Finding("warning", "no_breakdown", f"{reason}: the phases are timed, and the breakdown is left out")
 
 
 def _read(runner: Runner, schedule: Schedule, folder: Path, convention: AttentionFlops) -> tuple[TimedPhase, ...]:
@@ -179,7 +186,8 @@ _COUNTED = 0.5
 
 def _stopped(times: Times) -> tuple[Finding, ...]:
     done = len(times.prefill_s)
-    text = f"the run was stopped after {done} complete repeat{'s' if done > 1 else ''}; the breakdown is missing"
+    how = "was stopped" if times.failure is None else f"failed ({why(times.failure)})"
+    text = f"the run {how} after {done} complete repeat{'s' if done > 1 else ''}; the breakdown is missing"
     return (Finding("warning", "interrupted", text),)
 
 
@@ -231,7 +239,7 @@ def _scaled(measured: Measurement, depth: int, layers: int) -> Measurement:
     scaled = scale_to_depth(measured, depth, layers)
     if scaled is None:
         raise InputError(
-            f"the run of a slice stopped before the breakdown that scales it ({measured.time_s:.4g} s for {layers:,} "
+            f"the run of a slice has no breakdown that scales it ({measured.time_s:.4g} s for {layers:,} "
             f"of {depth:,} layers); run it again"
         )
     return scaled
@@ -261,8 +269,4 @@ def _said(device: Device) -> Iterator[None]:
             raise InputError(
                 f"{device.name} ran out of memory; take a smaller --batch, --prompt or --dtype, or --layers"
             ) from cause
-        raise InputError(f"the model did not run on {device.name} ({_why(cause)})") from cause
-
-
-def _why(cause: BaseException) -> str:
-    return "out of memory" if is_out_of_memory(cause) else first_line(cause)
+        raise InputError(f"the model did not run on {device.name} ({why(cause)})") from cause

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from rooflens.core.hardware import Ceiling, Hardware, KernelShape, MemoryLevel
 from rooflens.core.op import DType, Provenance
 from rooflens.errors import InputError
+from rooflens.frameworks import first_line
 from rooflens.live import matmul, shaped
+from rooflens.live.device import Device
 from rooflens.live.levels import Levels, measured_levels
 from rooflens.live.machine import Machine, load_torch, machine
+from rooflens.live.memory import is_out_of_memory
 from rooflens.live.repeats import Repeats
 
 Progress = Callable[[str, float], None]
@@ -103,7 +106,7 @@ def _peaks(facts: Machine, dtypes: Sequence[DType], steps: _Steps) -> tuple[dict
     threads = f"{facts.torch_threads} threads" if facts.device == "cpu" else ""
     for dtype in dtypes:
         steps.say(f"{dtype} products")
-        repeats = _tried(lambda dtype=dtype: matmul.gemm_peak(facts.device, dtype))  # type: ignore[misc]
+        repeats = _tried(facts.device, lambda dtype=dtype: matmul.gemm_peak(facts.device, dtype))  # type: ignore[misc]
         if isinstance(repeats, str):
             refused.append(f"{dtype} has no peak: torch does not multiply it here ({repeats})")
         elif repeats.value < _LOWEST_PEAK:
@@ -123,7 +126,8 @@ def _kernels(
     for dtype in dtypes:
         for shape in KernelShape:
             steps.say(f"{dtype} {shape}")
-            repeats = _tried(lambda s=shape, d=dtype: shaped.shaped_rate(facts.device, s, d, beyond=beyond))  # type: ignore[misc]
+            work = lambda s=shape, d=dtype: shaped.shaped_rate(facts.device, s, d, beyond=beyond)  # noqa: E731
+            repeats = _tried(facts.device, work)
             if isinstance(repeats, str):
                 refused.append(f"{shape} in {dtype} has no rate: torch does not run it here ({repeats})")
             else:
@@ -131,30 +135,28 @@ def _kernels(
     return found, refused
 
 
-def _tried(work: Callable[[], Repeats]) -> Repeats | str:
-    """What `work` measures, or in a few words why torch refuses it. Memory that ran out is raised."""
+def _tried(device: str, work: Callable[[], Repeats]) -> Repeats | str:
+    """What `work` measures, or in a few words why torch refuses it.
+
+    Memory that ran out and a `device` that is gone are raised.
+    """
     try:
         return work()
     except (RuntimeError, NotImplementedError, AttributeError, TypeError, ValueError) as error:
-        if _out_of_memory(error):
+        if is_out_of_memory(error) or not Device(device).answers():
             raise
         words = " ".join((str(error).splitlines() or [""])[0].split())
         return "".join(c for c in words if c.isprintable())[:160] or type(error).__name__
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    text = str(error).lower()
-    return isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text
-
-
 @contextmanager
 def _memory_lasts(device: str) -> Iterator[None]:
-    """Turn memory that ran out into one sentence."""
+    """Turn memory that ran out, and a device that is gone, into one sentence."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not _out_of_memory(error):
-            raise
+        if not is_out_of_memory(error):
+            raise InputError(f"{device} failed while it was measured ({first_line(error)})") from error
         raise InputError(
             f"the memory of {device} ran out while it was measured; close what holds it, or measure fewer dtypes"
         ) from error

@@ -8,6 +8,9 @@ from typing import Any
 
 from rooflens.live.machine import load_torch
 
+_AHEAD = 2_000_000
+"""Clock cycles, about a millisecond, that a GPU is kept busy while calls are queued."""
+
 
 class Clock:
     """Times calls on one device; work that was queued before has ended before a reading begins.
@@ -35,11 +38,16 @@ class Clock:
         return time.perf_counter() - start
 
     def _events(self, function: Callable[[], object], calls: int) -> float:
-        """Between two events of the device's queue, so that the way to it and back does not count."""
+        """Between two events of the device's queue, so that the way to it and back does not count.
+
+        The queue is kept busy first where torch can (CUDA and ROCm): a short kernel would else wait for its launch, and
+        the launch be measured.
+        """
         backend: Any = getattr(self._torch, self._kind)
         with backend.device(self.device):
             start, end = backend.Event(enable_timing=True), backend.Event(enable_timing=True)
             self.wait()
+            getattr(backend, "_sleep", lambda _cycles: None)(_AHEAD)
             start.record()
             for _ in range(calls):
                 function()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from rooflens.errors import InputError
 from rooflens.frameworks import frameworks
 
-_KINDS = ("cuda", "xpu", "mps")
+_NUMBERED = ("cuda", "xpu")
+_ACTIVITIES = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU"}
+"""What the profiler calls the work of each kind; on ROCm it is CUDA as well. Apple's GPU has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +34,44 @@ class Device:
     def synchronize(self) -> None:
         """Wait until everything that was given to it is done."""
         if not self.is_cpu:
-            torch = _torch()
-            getattr(torch, self.kind).synchronize()
+            import torch
+
+            backend = getattr(torch, self.kind)
+            backend.synchronize(self.name) if self.kind in _NUMBERED else backend.synchronize()
+
+    def answers(self) -> bool:
+        """Whether it still works: a GPU whose kernel faulted, or that is gone, refuses everything from then on.
+
+        Source: CUDA Runtime API, cudaErrorLaunchFailure and the like: the process must end before CUDA is used again.
+        """
+        try:
+            self.synchronize()
+        except RuntimeError:
+            return False
+        return True
+
+    def chosen(self) -> AbstractContextManager[Any]:
+        """While open, what names no device runs on this one: kernels of Triton and of extensions go to torch's own."""
+        import torch
+
+        chosen: AbstractContextManager[Any] = nullcontext()
+        return getattr(torch, self.kind).device(self.name) if self.kind in _NUMBERED else chosen
 
     def activities(self) -> list[Any]:
         """What the profiler records: CPU ops, and the kernels of the device."""
         from torch.profiler import ProfilerActivity
 
-        other = {"cuda": "CUDA", "xpu": "XPU"}.get(self.kind)
-        return [ProfilerActivity.CPU, *([getattr(ProfilerActivity, other)] if other else [])]
+        names = dict.fromkeys(("CPU", _ACTIVITIES.get(self.kind, "CPU")))
+        return [getattr(ProfilerActivity, name) for name in names]
+
+    def untraced(self) -> str:
+        """Why the profiler records no kernel of it, in one sentence; nothing where it does."""
+        from torch.profiler import ProfilerActivity, supported_activities
+
+        activity = getattr(ProfilerActivity, _ACTIVITIES.get(self.kind, ""), None)
+        if self.is_cpu or (activity is not None and activity in supported_activities()):
+            return ""
+        return f"PyTorch's profiler records no kernels of {self.name} here"
 
 
 def device_of(name: str | None) -> Device:
@@ -48,24 +81,29 @@ def device_of(name: str | None) -> Device:
         InputError: a name that torch does not know, or a device that is not there: names those that are.
         MissingExtraError: torch is not installed.
     """
-    torch = _torch()
-    present = [kind for kind in _KINDS if _present(torch, kind)] + ["cpu"]
+    cpu, *others = present(_torch())
+    kinds = [*dict.fromkeys(other.partition(":")[0] for other in others), cpu]
     if name is None:
-        return Device(present[0])
-    kind, _, number = name.strip().lower().partition(":")
-    many = _number_of(torch, kind) if kind in present else 0
-    if kind not in present or (number and (not number.isdigit() or int(number) >= many)):
-        raise InputError(f"device {name[:40]!r} is not there; torch sees {', '.join(present)} on this machine")
-    return Device(f"{kind}:{number}" if number else kind)
+        return Device(kinds[0])
+    plain = name.strip().lower()
+    if full_name(plain, (cpu, *others)) is None:
+        raise InputError(f"device {name[:40]!r} is not there; torch sees {', '.join(kinds)} on this machine")
+    return Device(plain)
 
 
-def _number_of(torch: Any, kind: str) -> int:
-    return int(getattr(torch, kind).device_count()) if kind in ("cuda", "xpu") else 1
+def present(torch: Any) -> tuple[str, ...]:
+    """The full names of what `torch` computes on here: "cpu", then GPUs such as "cuda:0", "xpu:0" and "mps"."""
+    found = ["cpu"]
+    for kind in _NUMBERED:
+        backend = getattr(torch, kind, None)
+        if backend is not None and backend.is_available():
+            found += [f"{kind}:{index}" for index in range(backend.device_count())]
+    return (*found, "mps") if torch.backends.mps.is_available() else tuple(found)
 
 
-def _present(torch: Any, kind: str) -> bool:
-    home = torch.backends.mps if kind == "mps" else getattr(torch, kind, None)
-    return home is not None and bool(home.is_available())
+def full_name(name: str, among: Sequence[str]) -> str | None:
+    """The one of `among` that `name` stands for: itself, or the first of its kind for "cuda"; None without one."""
+    return name if name in among else next((other for other in among if other == f"{name}:0"), None)
 
 
 def _torch() -> Any:

@@ -31,6 +31,8 @@ class Reading:
 class _Counter(Protocol):
     @property
     def source(self) -> str: ...
+    @property
+    def least_s(self) -> float: ...
     def read(self) -> Reading: ...
     def joules(self, start: Reading, end: Reading) -> float: ...
 
@@ -56,6 +58,14 @@ class EnergyMeter:
         """The counter that is read, in words; "none" where there is none."""
         return self._counter.source
 
+    @property
+    def least_s(self) -> float:
+        """Seconds that stretches must take together for their energy to mean something: many updates of the counter.
+
+        NVML's is updated some ten times a second where it was looked at, RAPL's a thousand times.
+        """
+        return self._counter.least_s
+
     def read(self) -> Reading:
         """The counters now."""
         return self._counter.read()
@@ -78,6 +88,7 @@ class EnergyMeter:
 class _Absent:
     reason: str
     source: str = "none"
+    least_s: float = 0.0
 
     def read(self) -> Reading:
         return Reading((), self.reason)
@@ -93,6 +104,7 @@ class _Rapl:
 
     zones: tuple[tuple[str, Path, int], ...]
     left_out: tuple[str, ...]
+    least_s: float = 0.02
 
     @property
     def source(self) -> str:
@@ -124,6 +136,7 @@ class _Rapl:
 class _Nvml:
     gpu: Gpu
     source: str = "NVML total energy"
+    least_s: float = 1.0
 
     def read(self) -> Reading:
         try:
@@ -143,6 +156,8 @@ def _counter(device: str, root: Path) -> _Counter:
         return _rapl(root)
     if asked.kind == "mps":
         return _Absent("macOS shows the energy of an Apple GPU to root alone, through powermetrics")
+    if asked.kind == "xpu":
+        return _Absent("the energy of an Intel GPU is not read here")
     amd = "the amdgpu driver shows power, but no energy counter"
     if is_rocm():
         return _Absent(amd)

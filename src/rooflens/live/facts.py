@@ -13,7 +13,7 @@ from rooflens.errors import InputError
 SLASH = Path("/")
 """Where `sys/` and `proc/` lie; tests put a tree of their own in its place."""
 
-_DEVICE = re.compile(r"(cpu|mps|cuda)(?::(\d+))?")
+_DEVICE = re.compile(r"(cpu|mps|cuda|xpu)(?::(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device as torch names it: `kind` is cpu, cuda or mps; `index` is None where the name has none."""
+    """A device as torch names it: `kind` is cpu, cuda, xpu or mps; `index` is None where the name has none."""
 
     kind: str
     index: int | None = None
 
 
 def parse_device(name: str) -> Device:
-    """The device that torch calls `name`: "cpu", "cuda", "cuda:1", "mps".
+    """The device that torch calls `name`: "cpu", "cuda", "cuda:1", "xpu", "mps".
 
     Raises: InputError for any other name.
     Source: torch.device, PyTorch documentation, "Tensor Attributes"; ROCm devices are called cuda there too.

@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from rooflens.errors import InputError, MissingExtraError
+from rooflens.live.device import full_name, present
 from rooflens.live.processor import CacheLevel, caches, memory_bytes, processor, usable_cores
 
 
@@ -63,29 +64,16 @@ def check_device(device: str) -> str:
         InputError: torch knows no such device, or this machine has none; names those that are there.
         MissingExtraError: torch is not installed.
     """
-    torch = load_torch()
-    present = devices()
-    name = f"{device}:0" if device in {other.partition(":")[0] for other in present if ":" in other} else device
-    try:
-        name = str(torch.device(name))
-    except (RuntimeError, TypeError, ValueError):
-        name = ""
-    if name not in present:
-        raise InputError(f"--device is {device[:60]!r}; this machine has {', '.join(present)}")
+    here = devices()
+    name = full_name(device, here)
+    if name is None:
+        raise InputError(f"--device is {device[:60]!r}; this machine has {', '.join(here)}")
     return name
 
 
 def devices() -> tuple[str, ...]:
     """The devices of this machine that torch can compute on: "cpu" and, where there are any, accelerators."""
-    torch = load_torch()
-    found = ["cpu"]
-    for kind in ("cuda", "xpu"):
-        backend = getattr(torch, kind, None)
-        if backend is not None and backend.is_available():
-            found += [f"{kind}:{index}" for index in range(backend.device_count())]
-    if torch.backends.mps.is_available():
-        found.append("mps")
-    return tuple(found)
+    return present(load_torch())
 
 
 def machine(device: str = "cpu") -> Machine:

@@ -17,7 +17,7 @@ DTYPES = (DType.FP32, DType.TF32, DType.BF16, DType.FP16, DType.FP64, DType.INT8
 
 _TORCH_NAMES = {DType.FP64: "float64", DType.BF16: "bfloat16", DType.FP16: "float16"}
 _CPU_SIZES = (512, 1024, 2048, 4096)
-_GPU_SIZES = (4096, 8192)
+GPU_SIZES = (4096, 8192)
 _LONGEST_CALL_S = 0.3
 _MOST_ROUNDS = 15
 
@@ -54,7 +54,7 @@ def gemm_peak(device: str, dtype: DType, *, seconds: float = 1.2) -> Repeats:
     """
     torch, clock = load_torch(), Clock(device)
     with arithmetic(torch, dtype):
-        sizes = fitting_sizes(torch, clock, dtype)[-2:] if device == "cpu" else _GPU_SIZES
+        sizes = fitting_sizes(torch, clock, dtype)[-2:] if device == "cpu" else GPU_SIZES
         return best([one for size in sizes for one in _at(torch, clock, dtype, size, seconds / len(sizes))])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.errors import InputError
+from rooflens.frameworks import first_line
 from rooflens.live.device import Device
 from rooflens.units import binary
 
@@ -15,11 +16,29 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 def free_bytes(device: Device) -> int | None:
     """Bytes that `device` has free, or None where the system does not tell."""
-    if device.kind == "cuda":
-        import torch
+    if device.kind in ("cuda", "xpu"):
+        return _free_on_gpu(device)
+    host = free_host_bytes()
+    if device.kind != "mps" or host is None:
+        return host
+    import torch
 
-        return int(torch.cuda.mem_get_info(device.name)[0])
-    return free_host_bytes()
+    return min(host, int(torch.mps.recommended_max_memory()) - int(torch.mps.driver_allocated_memory()))
+
+
+def _free_on_gpu(device: Device) -> int | None:
+    """What the driver has free, and what torch keeps of it without using it.
+
+    Source: torch.cuda.mem_get_info, memory_reserved and memory_allocated; torch.xpu has the same functions.
+    """
+    import torch
+
+    backend = getattr(torch, device.kind)
+    try:
+        free = int(backend.mem_get_info(device.name)[0])
+    except (RuntimeError, AttributeError):
+        return None
+    return free + int(backend.memory_reserved(device.name)) - int(backend.memory_allocated(device.name))
 
 
 def free_host_bytes(root: Path = Path("/"), cgroup: Path = _CGROUP) -> int | None:
@@ -74,4 +93,13 @@ def is_out_of_memory(cause: BaseException) -> bool:
     import torch
 
     kinds: tuple[Any, ...] = (MemoryError, getattr(torch, "OutOfMemoryError", MemoryError))
-    return isinstance(cause, kinds) or "can't allocate memory" in str(cause) or "out of memory" in str(cause).lower()
+    said = str(cause).lower()
+    return isinstance(cause, kinds) or any(words in said for words in _NO_MEMORY)
+
+
+_NO_MEMORY = ("out of memory", "can't allocate memory", "cublas_status_alloc_failed", "hipblas_status_alloc_failed")
+
+
+def why(cause: BaseException) -> str:
+    """What an error of a run says, in one line."""
+    return "out of memory" if is_out_of_memory(cause) else first_line(cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -25,6 +25,10 @@ class Runner:
     batch: int
     prompt: int
     last: bool = True
+    _parameters: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_parameters", frozenset(inspect.signature(self.model.forward).parameters))
 
     def tokens(self) -> Any:
         """Random token numbers [batch, prompt], the same each time: times do not depend on them, experts' loads may."""
@@ -52,10 +56,6 @@ class Runner:
     @property
     def _options(self) -> dict[str, int]:
         return {"logits_to_keep": 1} if self.last and self.takes_last else {}
-
-    @property
-    def _parameters(self) -> dict[str, Any]:
-        return dict(inspect.signature(self.model.forward).parameters)
 
     @property
     def _cache_name(self) -> str:

@@ -13,8 +13,10 @@ from rooflens.core.profile import Finding
 from rooflens.live import matmul
 from rooflens.live.bandwidth import memory_set, read_rate, team_for
 from rooflens.live.clock import Clock
+from rooflens.live.device import Device
 from rooflens.live.levels import compiles
 from rooflens.live.machine import Machine, load_torch, machine
+from rooflens.live.memory import is_out_of_memory
 from rooflens.live.torch_bandwidth import torch_rates
 from rooflens.units import si
 
@@ -46,28 +48,34 @@ def probe(device: str, dtype: DType, *, seconds: float = 0.15) -> Probe:
 
 
 def _gemm(device: str, dtype: DType, seconds: float) -> float | None:
-    """FLOP/s of the largest square product that fits into `seconds`, the best of at least two."""
+    """FLOP/s of the largest square product that fits into `seconds`; on a GPU the best of `GPU_SIZES`."""
     if dtype not in matmul.DTYPES:
         return None
     torch, clock = load_torch(), Clock(device)
     try:
         with matmul.arithmetic(torch, dtype):
-            size = _size(device, dtype, seconds)
-            calls = matmul.ways(torch, device, dtype, size)
-            once = [min(clock.seconds(call, 2)) for call in calls.values()]
-            repeats = round(seconds / sum(once))
-            again = [min(clock.seconds(call, repeats)) for call in calls.values() if repeats]
-    except (RuntimeError, NotImplementedError, AttributeError):
+            return max(_product(clock, dtype, size, seconds) for size in _sizes(device, dtype, seconds))
+    except (RuntimeError, NotImplementedError, AttributeError) as error:
+        if is_out_of_memory(error) or not Device(device).answers():
+            raise
         return None
-    return float(2 * size**3) / min(*once, *again)
 
 
 @lru_cache(maxsize=32)
-def _size(device: str, dtype: DType, longest_s: float) -> int:
-    """The size of the product, found once in a process, so that probes before and after a run are of one size."""
+def _sizes(device: str, dtype: DType, longest_s: float) -> tuple[int, ...]:
+    """Sizes of the product, found once in a process, so that probes before and after a run are of the same ones."""
     if device != "cpu":
-        return 4096
-    return matmul.fitting_sizes(load_torch(), Clock(device), dtype, longest_s)[-1]
+        return matmul.GPU_SIZES
+    return tuple(matmul.fitting_sizes(load_torch(), Clock(device), dtype, longest_s)[-1:])
+
+
+def _product(clock: Clock, dtype: DType, size: int, seconds: float) -> float:
+    """FLOP/s of the fastest product at one size, in about `seconds`."""
+    calls = matmul.ways(load_torch(), clock.device, dtype, size)
+    once = [min(clock.seconds(call, 2)) for call in calls.values()]
+    repeats = max(1, round(seconds / sum(once)))
+    again = [min(clock.seconds(call, repeats)) for call in calls.values()]
+    return 2 * size**3 / min(*once, *again)
 
 
 def _read(facts: Machine, seconds: float) -> float:

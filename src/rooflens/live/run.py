@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from rooflens.core.scenario import PhaseKind
@@ -27,8 +28,8 @@ Progress = Callable[[str, float], None]
 class Schedule:
     """How often what runs. output: tokens of each sequence, the first of which comes out of prefill.
 
-    between: called before the first repeat and after each; what it returns is kept (a probe of the machine). meter:
-    the machine's energy counter, if it has one.
+    between: called before the first repeat and after each; what it returns is kept, if anything (a probe of the
+    machine). meter: the machine's energy counter, if it has one.
     """
 
     output: int
@@ -56,7 +57,8 @@ class Times:
     """Seconds of each repeat: of the prefill pass, and of a decode step (the mean of a repeat's steps).
 
     probes: what `between` returned. joules: of one pass of each phase, where the machine counts them. partial:
-    whether the run was stopped before its last repeat.
+    whether the run was stopped before its last repeat; failure: by what, where it was no interrupt. energy: why a phase
+    has no joules, in one sentence.
     """
 
     prefill_s: list[float] = field(default_factory=list)
@@ -64,15 +66,18 @@ class Times:
     probes: list[Any] = field(default_factory=list)
     joules: dict[str, float] = field(default_factory=dict)
     partial: bool = False
+    failure: BaseException | None = None
+    energy: str = ""
 
 
 def time_phases(runner: Runner, schedule: Schedule) -> Times:
     """Time `schedule.repeat` runs of both phases after its warm-up, nothing recorded inside them.
 
-    A run that is interrupted returns the repeats that were complete, if there is one.
+    A run that is interrupted, or whose memory or device is gone, returns the repeats that were complete, if there is
+    one.
 
     Raises:
-        KeyboardInterrupt: before the first repeat was complete.
+        KeyboardInterrupt, MemoryError, RuntimeError: before the first repeat was complete.
     """
     times, spent = Times(), _Spent(schedule.meter)
     whole = schedule.warmup + schedule.repeat
@@ -90,59 +95,75 @@ def time_phases(runner: Runner, schedule: Schedule) -> Times:
                     times.prefill_s.append(prefill_s)
                     times.decode_s += [decode_s] if schedule.steps else []
                     _probe(schedule, times)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, MemoryError, RuntimeError) as cause:
         if not times.prefill_s:
             raise
         times.partial = True
-    times.joules = spent.each(len(times.prefill_s), schedule.steps)
+        times.failure = None if isinstance(cause, KeyboardInterrupt) else cause
+    times.joules, times.energy = spent.each({PREFILL: 1, DECODE: schedule.steps})
     return times
 
 
 @dataclass(slots=True)
 class _Spent:
-    """Joules of both phases, added up over the repeats; nothing where the machine has no counter."""
+    """Joules of both phases, added up over the repeats; nothing where the machine has no counter.
+
+    times, seconds: how often each was metered, and for how long in all. reason: why a stretch had no energy.
+    """
 
     meter: EnergyMeter | None
     joules: dict[str, float] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
 
     def forget(self) -> None:
         """Start anew, after the warm-up."""
-        self.joules.clear()
+        for kept in (self.joules, self.times, self.seconds):
+            kept.clear()
 
     @contextmanager
     def on(self, phase: str) -> Iterator[None]:
         """Add what is spent inside to `phase`."""
-        start = self.meter.read() if self.meter is not None else None
+        if self.meter is None:
+            yield
+            return
+        start, began = self.meter.read(), perf_counter()
         yield
-        if self.meter is not None and start is not None:
-            joules = self.meter.joules_since(start).joules
-            if joules is not None:
-                self.joules[phase] = self.joules.get(phase, 0.0) + joules
+        spent = self.meter.joules_since(start)
+        self.reason = spent.reason or self.reason
+        self.joules[phase] = self.joules.get(phase, 0.0) + (spent.joules or 0.0)
+        self.times[phase] = self.times.get(phase, 0) + 1
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - began
 
-    def each(self, repeats: int, steps: int) -> dict[str, float]:
-        """Joules of one pass of each phase."""
-        passes = {PREFILL: repeats, DECODE: repeats * steps}
-        return {phase: joules / passes[phase] for phase, joules in self.joules.items() if passes[phase]}
+    def each(self, passes: Mapping[str, int]) -> tuple[dict[str, float], str]:
+        """Joules of one pass of each phase, and why one has none; passes: in one stretch.
+
+        A phase that was metered for less than the counter can tell has none.
+        """
+        found, reasons = {}, []
+        for phase, joules in self.joules.items():
+            seconds, least = self.seconds[phase], self.meter.least_s if self.meter is not None else 0.0
+            if joules and seconds >= least:
+                found[phase] = joules / (self.times[phase] * passes[phase])
+            elif joules or not self.reason:
+                reasons.append(f"{phase} ran for {seconds:.2g} s in all, and the counter needs {least:g} s to tell")
+        return found, "; ".join(reasons) or ("" if len(found) == len(self.joules) else self.reason)
 
 
 def _repeat(runner: Runner, tokens: Any, steps: int, spent: _Spent) -> tuple[float, float]:
     """Seconds of a prefill, and of the mean of `steps` decode steps after it."""
 
-    def prefill() -> tuple[Any, Any]:
-        with nvtx_range(PREFILL):
-            return runner.prefill(tokens)
-
     def decode() -> None:
         state = first
-        with nvtx_range(DECODE):
-            for _ in range(steps):
-                state = runner.step(*state)
+        for _ in range(steps):
+            state = runner.step(*state)
 
-    with spent.on(PREFILL):
-        prefill_s, first = timed(runner.device, prefill)
+    with spent.on(PREFILL), nvtx_range(PREFILL):
+        prefill_s, first = timed(runner.device, lambda: runner.prefill(tokens))
     if not steps:
         return prefill_s, 0.0
-    with spent.on(DECODE):
+    with spent.on(DECODE), nvtx_range(DECODE):
         return prefill_s, timed(runner.device, decode)[0] / steps
 
 
@@ -196,6 +217,7 @@ def _step(runner: Runner, state: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _in_range(device: Device, name: str, function: Callable[[], Any]) -> Any:
+    device.synchronize()
     with phase_range(name):
         result = function()
         device.synchronize()
@@ -203,8 +225,9 @@ def _in_range(device: Device, name: str, function: Callable[[], Any]) -> Any:
 
 
 def _probe(schedule: Schedule, times: Times) -> None:
-    if schedule.between is not None:
-        times.probes.append(schedule.between())
+    found = schedule.between() if schedule.between is not None else None
+    if found is not None:
+        times.probes.append(found)
 
 
 def _tell(schedule: Schedule, what: str, done: float) -> None:

@@ -16,12 +16,14 @@ def traced(device: Device, path: Path, *, shapes: bool = True) -> Iterator[Any]:
     """Record everything that runs inside, with `shapes` or without, and write it to `path` as Kineto's Chrome trace.
 
     The profiler is started once before, for a moment, since its first start takes a while and would count as the run's.
+    What was given to the device before has ended when the recording begins.
     """
     from torch.profiler import profile
 
     with quiet_stderr():
         with profile(activities=device.activities()):
             pass
+        device.synchronize()
         session = profile(activities=device.activities(), record_shapes=shapes)
         session.__enter__()
     try:

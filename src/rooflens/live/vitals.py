@@ -44,6 +44,8 @@ def facts(device: str, root: Path = SLASH) -> tuple[Fact, ...]:
         return (
             Fact("state", None, "macOS shows clocks and power of an Apple GPU to root alone, through powermetrics"),
         )
+    if asked.kind == "xpu":
+        return (Fact("state", None, "the state of an Intel GPU is not read here"),)
     if asked.kind == "cpu":
         return (*_clock(root), _governor(root), *_throttled(root), _load())
     if is_rocm():

@@ -35,7 +35,7 @@ _TIPS = {
     "time": "share of time",
     "floor": "floor",
 }
-_DECADE = "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-6"
+DECADE = "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-6"
 
 
 def chart(profile: Profile, *, dark: bool = False, width: int = 900, height: int = 560) -> dict[str, Any]:
@@ -203,14 +203,14 @@ def _axis(name: str, title: str, domain: tuple[float, float], form: str) -> dict
     """One logarithmic axis: lines and labels at whole decades, at 1, 2 and 5 once it is zoomed in that far."""
     near = f"domain('{name}')[1] / domain('{name}')[0] < 50"
     text = f"datum.value >= 1e6 ? format(datum.value, '~s') : format(datum.value, '{form}')"
-    grid = {"condition": {"test": _DECADE, "value": 1}, "value": 0}
+    grid = {"condition": {"test": DECADE, "value": 1}, "value": 0}
     return {
         "field": name,
         "type": "quantitative",
         "scale": {"type": "log", "domain": list(domain), "nice": False},
         "axis": {
             "title": title,
-            "labelExpr": f"{_DECADE} || {near} ? {text} : ''",
+            "labelExpr": f"{DECADE} || {near} ? {text} : ''",
             "gridWidth": grid,
             "tickWidth": grid,
             "labelOverlap": True,

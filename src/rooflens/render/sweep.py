@@ -12,13 +12,14 @@ from rich.text import Text
 from rooflens.core.profile import PhaseProfile, Profile
 from rooflens.core.scenario import PhaseKind
 from rooflens.metrics import phase_metrics
+from rooflens.render.chart import DECADE, SCHEMA
 from rooflens.render.chart_data import clean
 from rooflens.render.figures import figure, percent
 from rooflens.render.palette import config
 from rooflens.render.table_rows import COLOURS
 from rooflens.units import si
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+_LABEL = f"{DECADE} ? format(datum.value, '~s') : ''"
 
 
 def sweep_table(profiles: Sequence[Profile]) -> RenderableType:
@@ -85,7 +86,7 @@ def sweep_chart(
     title = {
         "text": f"{clean(profiles[0].model.name)} on {clean(profiles[0].hardware.title)}",
         "subtitle": f"{roof.dtype} peak {si(roof.peak, 'FLOP/s')}, {roof.level} {si(roof.bandwidth, 'B/s')}; "
-        "a label is batch x prompt",
+        "a line is a batch, along it the prompt grows",
         "anchor": "start",
         "frame": "bounds",
     }
@@ -103,8 +104,8 @@ def _row(profile: Profile, phase: PhaseProfile) -> dict[str, Any]:
     work = profile.scenario
     return {
         "phase": str(phase.phase.kind),
-        "label": f"{work.batch:,} x {work.prompt:,}",
-        "order": float(phase.phase.batch.tokens) + float(work.prompt) / 1e9,
+        "batch": f"{phase.phase.kind}, batch {work.batch:,}",
+        "prompt": int(work.prompt),
         "x": float(phase.intensity),
         "y": float(phase.flops) / float(phase.time_s),
         "bound": str(phase.bound),
@@ -113,8 +114,11 @@ def _row(profile: Profile, phase: PhaseProfile) -> dict[str, Any]:
 
 
 def _axis(field: str, title: str, domain: tuple[float, float]) -> dict[str, Any]:
+    """A logarithmic axis with lines and labels at whole decades."""
+    decade = {"condition": {"test": DECADE, "value": 1}, "value": 0}
+    axis = {"title": title, "format": "~s", "gridWidth": decade, "tickWidth": decade, "labelExpr": _LABEL}
     scale = {"type": "log", "domain": list(domain), "nice": False}
-    return {"field": field, "type": "quantitative", "scale": scale, "axis": {"title": title, "format": "~s"}}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
 def _roof(line: list[dict[str, float]], x_domain: tuple[float, float], y_domain: tuple[float, float]) -> dict[str, Any]:
@@ -129,30 +133,40 @@ def _roof(line: list[dict[str, float]], x_domain: tuple[float, float], y_domain:
 
 
 def _phases(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A line and its points for each batch of each phase, larger points for longer prompts, named at its end."""
     place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
-    colour = {
-        "field": "phase",
-        "type": "nominal",
-        "scale": {"domain": [str(kind) for kind in PhaseKind]},
-        "title": None,
-    }
-    tips = [{"field": name} for name in ("phase", "label", "time", "bound")]
+    domain = [str(kind) for kind in PhaseKind]
+    colour = {"field": "phase", "type": "nominal", "scale": {"domain": domain}, "title": None}
+    shared = {**place, "color": colour, "detail": {"field": "batch"}}
     data = {"data": {"values": rows}}
-    order = {"field": "order", "type": "quantitative"}
+    order = {"field": "prompt", "type": "quantitative"}
+    size = {"field": "prompt", "type": "ordinal", "scale": {"range": [40, 260]}, "title": "prompt"}
+    tips = [{"field": name} for name in ("phase", "batch", "prompt", "time", "bound")]
+    points = {"type": "point", "filled": True, "opacity": 0.8}
     return [
-        {
-            **data,
-            "mark": {"type": "line", "strokeDash": [3, 3]},
-            "encoding": {**place, "color": colour, "order": order},
-        },
-        {
-            **data,
-            "mark": {"type": "point", "filled": True, "size": 90},
-            "encoding": {**place, "color": colour, "tooltip": tips},
-        },
-        {
-            **data,
-            "mark": {"type": "text", "align": "left", "dx": 8, "dy": 9},
-            "encoding": {**place, "color": colour, "text": {"field": "label"}},
-        },
+        {**data, "mark": {"type": "line", "strokeWidth": 1.5}, "encoding": {**shared, "order": order}},
+        {**data, "mark": points, "encoding": {**shared, "size": size, "tooltip": tips}},
+        _names(rows, place, colour),
     ]
+
+
+def _names(rows: list[dict[str, Any]], place: dict[str, Any], colour: dict[str, Any]) -> dict[str, Any]:
+    """The name of each line beside its longest prompt, and no name on another's: those that would be are left out."""
+    ends = {row["batch"]: row for row in sorted(rows, key=lambda row: row["prompt"])}
+    shown: list[dict[str, Any]] = []
+    for row in sorted(ends.values(), key=lambda row: -row["y"]):
+        if all(_apart(row, other) for other in shown):
+            shown.append(row)
+    mark = {"type": "text", "align": "left", "dx": 10, "dy": 12}
+    text = {"field": "batch", "type": "nominal"}
+    return {"data": {"values": shown}, "mark": mark, "encoding": {**place, "color": colour, "text": text}}
+
+
+def _apart(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two names do not cover each other: a factor between them, in intensity or in performance."""
+    factors = [max(row[axis] / other[axis], other[axis] / row[axis]) for axis in ("x", "y")]
+    return bool(factors[0] > _WIDE or factors[1] > _HIGH)
+
+
+_WIDE, _HIGH = 4.0, 1.25
+"""Factors of intensity and performance that a name is wide and high on a chart of some decades."""

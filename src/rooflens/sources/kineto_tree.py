@@ -13,7 +13,7 @@ from rooflens.sources.kineto_file import Event, call_of, plain_name
 
 OPS = "cpu_op"
 RANGES = ("user_annotation",)
-LAUNCHES = ("cuda_runtime", "cuda_driver", "privateuse1_runtime")
+LAUNCHES = ("cuda_runtime", "cuda_driver", "xpu_runtime", "xpu_driver", "privateuse1_runtime")
 _FLOATS = frozenset({DType.FP32, DType.BF16, DType.FP16, DType.FP64, DType.FP8})
 _IDLE = frozenset({Work.FREE, Work.UNKNOWN})
 _PRODUCTS = frozenset({Work.PRODUCT, Work.ATTENTION, Work.CONVOLUTION})
