@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rooflens.core.scenario import PhaseKind
-from rooflens.live.passes import Runner, inference
+from rooflens.live.passes import Runner, State, inference
 from rooflens.live.perf import Counted, PerfSupport, counting
 
 EVENTS = ("instructions", "cycles", "cache-misses")
@@ -58,6 +58,6 @@ def _counted(events: list[str], work: Callable[[], Any]) -> tuple[Counted, Any]:
     return counted, result
 
 
-def _decode(runner: Runner, state: tuple[Any, Any], steps: int) -> None:
+def _decode(runner: Runner, state: State, steps: int) -> None:
     for _ in range(steps):
         state = runner.step(*state)

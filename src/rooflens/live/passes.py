@@ -12,6 +12,9 @@ from typing import Any
 from rooflens.core.timed import MODULE_RANGE
 from rooflens.live.device import Device
 
+State = tuple[Any, Any, Any]
+"""The next token of each sequence [batch, 1], the cache, and the output: a loop that keeps it frees it a pass later."""
+
 
 @dataclass(frozen=True, slots=True)
 class Runner:
@@ -38,15 +41,15 @@ class Runner:
         vocab = self.model.config.get_text_config().vocab_size
         return torch.randint(0, vocab, (self.batch, self.prompt), generator=generator).to(self.device.name)
 
-    def prefill(self, tokens: Any) -> tuple[Any, Any]:
-        """One pass over `tokens`; returns the next token of each sequence [batch, 1] and the cache."""
+    def prefill(self, tokens: Any) -> State:
+        """One pass over `tokens`."""
         output = self.model(input_ids=tokens, use_cache=True, **self._options)
-        return _next(output), _cache(output)
+        return _next(output), _cache(output), output
 
-    def step(self, token: Any, cache: Any) -> tuple[Any, Any]:
-        """One decode step of every sequence."""
+    def step(self, token: Any, cache: Any, _before: Any = None) -> State:
+        """One decode step of every sequence, after what a pass returned."""
         output = self.model(input_ids=token, use_cache=True, **{self._cache_name: cache})
-        return _next(output), _cache(output) or cache
+        return _next(output), _cache(output) or cache, output
 
     @property
     def takes_last(self) -> bool:

@@ -17,6 +17,7 @@ from rooflens.live.device import Device
 from rooflens.live.levels import compiles
 from rooflens.live.machine import Machine, load_torch, machine
 from rooflens.live.memory import is_out_of_memory
+from rooflens.live.repeats import Repeats, best
 from rooflens.live.torch_bandwidth import torch_rates
 from rooflens.units import si
 
@@ -70,12 +71,12 @@ def _sizes(device: str, dtype: DType, longest_s: float) -> tuple[int, ...]:
 
 
 def _product(clock: Clock, dtype: DType, size: int, seconds: float) -> float:
-    """FLOP/s of the fastest product at one size, in about `seconds`."""
+    """FLOP/s of the product at one size, in about `seconds`: of its repeats as of those of a ceiling."""
     calls = matmul.ways(load_torch(), clock.device, dtype, size)
     once = [min(clock.seconds(call, 2)) for call in calls.values()]
-    repeats = max(1, round(seconds / sum(once)))
-    again = [min(clock.seconds(call, repeats)) for call in calls.values()]
-    return 2 * size**3 / min(*once, *again)
+    repeats = max(2, round(seconds / sum(once)))
+    again = (Repeats(tuple(2 * size**3 / s for s in clock.seconds(call, repeats))) for call in calls.values())
+    return best(tuple(again)).value
 
 
 def _read(facts: Machine, seconds: float) -> float:

@@ -13,7 +13,7 @@ from rooflens.core.scenario import PhaseKind
 from rooflens.live.device import Device
 from rooflens.live.energy import EnergyMeter
 from rooflens.live.nvtx import range as nvtx_range
-from rooflens.live.passes import Runner, inference, module_ranges, timed
+from rooflens.live.passes import Runner, State, inference, module_ranges, timed
 from rooflens.live.trace import phase_range, traced
 
 TRACED_STEPS = 16
@@ -204,15 +204,15 @@ def trace_references(runner: Runner, schedule: Schedule, folder: Path) -> dict[s
     return files
 
 
-def _trace_prefill(runner: Runner, file: Path, *, shapes: bool) -> tuple[tuple[Any, Any], dict[str, Path]]:
+def _trace_prefill(runner: Runner, file: Path, *, shapes: bool) -> tuple[State, dict[str, Path]]:
     tokens = runner.tokens()
     with traced(runner.device, file, shapes=shapes):
         state = _in_range(runner.device, PREFILL, lambda: runner.prefill(tokens))
     return state, {PREFILL: file}
 
 
-def _step(runner: Runner, state: tuple[Any, Any]) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = _in_range(runner.device, DECODE, lambda: runner.step(*state))
+def _step(runner: Runner, state: State) -> State:
+    found: State = _in_range(runner.device, DECODE, lambda: runner.step(*state))
     return found
 
 

@@ -116,8 +116,8 @@ def _above(profile: Profile) -> str:
     if not any(phase.measured for phase in profile.phases):
         return "No point can lie above the roof."
     return (
-        "A triangle is where the prediction puts a phase: at its floor. A point above the roof moved what a cache held, "
-        "or a ceiling was measured too low."
+        "A triangle is where the prediction puts a phase: at its floor. A point above the roof moved what a cache "
+        "held, or a ceiling was measured too low."
     )
 
 

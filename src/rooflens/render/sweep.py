@@ -151,12 +151,13 @@ def _phases(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _names(rows: list[dict[str, Any]], place: dict[str, Any], colour: dict[str, Any]) -> dict[str, Any]:
-    """The name of each line beside its longest prompt, and no name on another's: those that would be are left out."""
-    ends = {row["batch"]: row for row in sorted(rows, key=lambda row: row["prompt"])}
+    """The name of each line beside its longest prompt, else its shortest; one that would lie on another is left out."""
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: -row["prompt"]):
+        lines.setdefault(row["batch"], []).append(row)
     shown: list[dict[str, Any]] = []
-    for row in sorted(ends.values(), key=lambda row: -row["y"]):
-        if all(_apart(row, other) for other in shown):
-            shown.append(row)
+    for line in lines.values():
+        shown += [row for row in (line[0], line[-1]) if all(_apart(row, other) for other in shown)][:1]
     mark = {"type": "text", "align": "left", "dx": 10, "dy": 12}
     text = {"field": "batch", "type": "nominal"}
     return {"data": {"values": shown}, "mark": mark, "encoding": {**place, "color": colour, "text": text}}
