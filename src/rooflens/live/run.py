@@ -210,4 +210,3 @@ def _probe(schedule: Schedule, times: Times) -> None:
 def _tell(schedule: Schedule, what: str, done: float) -> None:
     if schedule.progress is not None:
         schedule.progress(what, done)
-
