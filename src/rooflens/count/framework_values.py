@@ -11,8 +11,10 @@ _FLOPS_PER_VALUE = {"silu": 4, "gelu": 4, "where": 0, "masked_fill": 0, "addcmul
 """Operations on a value where they are not one; a transcendental function counts as one FLOP."""
 
 _TESTS = frozenset(
-    ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "isneginf", "isposinf")
-    + ("logical_and", "logical_or", "logical_xor", "logical_not")
+    [
+        *("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "isneginf", "isposinf"),
+        *("logical_and", "logical_or", "logical_xor", "logical_not"),
+    ]
 )
 """Ops whose result is true or false: a byte."""
 
