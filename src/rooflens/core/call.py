@@ -7,6 +7,8 @@ from math import prod
 
 from rooflens.core.op import DType
 
+_FLOATS = frozenset({DType.FP64, DType.FP32, DType.BF16, DType.FP16, DType.FP8})
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -17,6 +19,11 @@ class Tensor:
     strides: tuple[int, ...] = ()
 
     @property
+    def is_float(self) -> bool:
+        """Whether its values are floating-point numbers."""
+        return self.dtype in _FLOATS
+
+    @property
     def values(self) -> int:
         """How many values it stands for."""
         return prod(self.shape)
@@ -24,8 +31,9 @@ class Tensor:
     @property
     def held_bytes(self) -> int:
         """Bytes of its distinct values: a dimension that repeats one value (stride 0) counts once."""
-        repeats = self.strides if len(self.strides) == len(self.shape) else (1,) * len(self.shape)
-        return self.bytes_of(prod(size for size, stride in zip(self.shape, repeats, strict=True) if stride))
+        if not self.values or len(self.strides) != len(self.shape):
+            return self.bytes_of(self.values)
+        return self.bytes_of(prod(size for size, stride in zip(self.shape, self.strides, strict=True) if stride))
 
     def bytes_of(self, values: int) -> int:
         """Bytes of `values` values that are stored as its own."""
@@ -62,6 +70,11 @@ class Call:
         """The tensor at position `index`, or None where there is none."""
         argument = self.arguments[index] if index < len(self.arguments) else None
         return argument if isinstance(argument, Tensor) else None
+
+    def listed(self, index: int) -> tuple[Tensor, ...]:
+        """The tensors of the list at position `index`; none where there is no list."""
+        argument = self.arguments[index] if index < len(self.arguments) else None
+        return argument if isinstance(argument, tuple) else ()
 
     def text(self, index: int) -> str:
         """What the trace prints of the argument at `index`; empty where it prints nothing."""

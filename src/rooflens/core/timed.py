@@ -60,7 +60,7 @@ class TimedPhase:
 
     @property
     def gap_s(self) -> float:
-        """Seconds in which nothing of the framework ran (on a GPU: no kernel)."""
+        """Seconds in which nothing of the framework ran (on a GPU: no kernel of the phase)."""
         return max(0.0, self.wall_s - self.busy_s - (0.0 if self.gpu else self.dispatch_s))
 
     @property

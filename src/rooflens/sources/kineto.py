@@ -2,7 +2,7 @@
 
 A phase is a range of the program named after it ("prefill", "decode"). On a CPU an op's time is its own, without what
 it calls; on a GPU it is that of the kernels that it launched, which are found through their correlation with the
-launch and the op around it (`External id` of a kernel is not trusted: older files write the correlation there).
+launch and the op around it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from pathlib import Path
 from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traffic
 from rooflens.core.scenario import AttentionFlops
 from rooflens.core.timed import MODULE_RANGE, TimedOp, TimedPhase
-from rooflens.count.framework_names import Work, work_of
 from rooflens.errors import InputError
-from rooflens.sources.kineto_file import Event, read_events
-from rooflens.sources.kineto_tree import LAUNCHES, RANGES, Node, forest
-
-KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
+from rooflens.sources.kineto_file import read_events
+from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
+from rooflens.sources.kineto_tree import RANGES, Node, forest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +31,6 @@ class Reference:
 
 References = Mapping[str, Sequence[Reference]]
 """By phase: every op that works in one pass, in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """An op of one pass with what it took: a CPU op itself, or one kernel on a GPU."""
-
-    node: Node | None
-    name: str
-    seconds: float
 
 
 def read_kineto(
@@ -59,10 +48,10 @@ def read_kineto(
     Raises:
         InputError: no trace of PyTorch's profiler, or none of the phases is in it.
     """
-    events = read_events(path)
+    events, phases = read_events(path), tuple(phases)
     roots = forest(events, convention)
-    kernels = [event for event in events if event.category in KERNELS]
-    found = [_phase(name, roots, kernels, (references or {}).get(name, ())) for name in phases]
+    gpu = Gpu.of(roots, [event for event in events if event.category in KERNELS])
+    found = [_phase(_ranges(roots, name), gpu, (references or {}).get(name, ())) for name in phases]
     if not any(found):
         named = sorted({event.name for event in events if event.category in RANGES})[:5]
         has = f"its ranges are {', '.join(named)}" if named else "it has no ranges"
@@ -87,81 +76,41 @@ def _module(node: Node) -> str:
 
 
 def _ranges(roots: Sequence[Node], name: str) -> list[Node]:
-    """The ranges that are named `name`, in order of time."""
-    found = [node for root in roots for node in root.inside() if node.event.category in RANGES]
-    return sorted((node for node in found if node.event.name == name), key=lambda node: node.event.start)
+    """The ranges that are named `name`, in order of time; one inside another of that name is part of it."""
+    found = [n for root in roots for n in root.inside() if n.event.name == name and n.event.category in RANGES]
+    mine = {id(node) for node in found}
+    outer = (node for node in found if not any(id(above) in mine for above in node.above()))
+    return sorted(outer, key=lambda node: node.event.start)
 
 
 def _working(range_: Node) -> Iterator[Node]:
     """The ops inside a range that compute or move bytes, and those that no formula knows and that call nothing."""
     for node in range_.inside():
-        if node.is_op and (node.works or _unknown(node)):
+        if node.works or node.unknown:
             yield node
 
 
-def _unknown(node: Node) -> bool:
-    """Whether an op does something that has no formula: it calls no other op, and is not known to be free."""
-    calls = any(child.is_op for child in node.children)
-    return not node.works and not calls and work_of(node.name) is not Work.FREE
-
-
-def _phase(
-    name: str, roots: Sequence[Node], kernels: Sequence[Event], references: Sequence[Reference]
-) -> TimedPhase | None:
-    ranges = _ranges(roots, name)
+def _phase(ranges: Sequence[Node], gpu: Gpu, references: Sequence[Reference]) -> TimedPhase | None:
+    """The mean pass of `ranges`; on a GPU it ends when the last kernel that it launched does."""
     if not ranges:
         return None
-    modules = dict(found for range_ in ranges for found in _described(range_, references))
-    launched = _launched(ranges, kernels)
-    gpu = bool(launched)
-    pieces = launched if gpu else [_Piece(n, n.name, n.own_us / 1e6) for r in ranges for n in _working(r)]
     passes = len(ranges)
-    wall_s = sum(range_.event.duration for range_ in ranges) / 1e6 / passes
+    modules = dict(found for range_ in ranges for found in _described(range_, references))
+    launched = gpu.launched(ranges)
+    pieces = launched.pieces or [Piece(n, n.name, n.own_us / 1e6) for r in ranges for n in _working(r)]
+    on_gpu = bool(launched.pieces)
     ops = tuple(_per_pass(group, passes) for group in _grouped(pieces, modules))
-    busy = _union([(e.start, e.end) for e in kernels if _within(e, ranges)]) if gpu else 0.0
-    idle = sum(n.own_us for r in ranges for n in r.inside() if n.is_op and not n.works and not _unknown(n)) / 1e6
+    wall_us = launched.wall_us if on_gpu else sum(range_.event.duration for range_ in ranges)
+    idle = sum(n.own_us for r in ranges for n in r.inside() if n.is_op and not n.works and not n.unknown) / 1e6
     return TimedPhase(
-        name=name,
+        name=ranges[0].event.name,
         passes=passes,
-        wall_s=wall_s,
+        wall_s=wall_us / 1e6 / passes,
         ops=ops,
-        dispatch_s=0.0 if gpu else idle / passes,
-        busy_s=busy / 1e6 / passes if gpu else sum(timed.seconds for timed in ops),
-        gpu=gpu,
+        dispatch_s=0.0 if on_gpu else idle / passes,
+        busy_s=launched.busy_us / 1e6 / passes if on_gpu else sum(timed.seconds for timed in ops),
+        gpu=on_gpu,
     )
-
-
-def _launched(ranges: Sequence[Node], kernels: Sequence[Event]) -> list[_Piece]:
-    """The kernels of `ranges` with the op that launched each, through the correlation of launch and kernel."""
-    launches: dict[int, Node] = {}
-    for range_ in ranges:
-        for node in range_.inside():
-            args = node.event.args
-            if node.event.category in LAUNCHES and args is not None and args.correlation is not None:
-                launches[args.correlation] = node
-    pieces = []
-    for kernel in kernels:
-        correlation = kernel.args.correlation if kernel.args else None
-        launch = launches.get(correlation) if correlation is not None else None
-        if launch is not None:
-            owner = next((node for node in launch.above() if node.op is not None), None)
-            pieces.append(_Piece(owner, kernel.name, kernel.duration / 1e6))
-        elif _within(kernel, ranges) and correlation is None:
-            pieces.append(_Piece(None, kernel.name, kernel.duration / 1e6))
-    return pieces
-
-
-def _within(event: Event, ranges: Sequence[Node]) -> bool:
-    return any(node.event.start <= event.start < node.event.end for node in ranges)
-
-
-def _union(intervals: list[tuple[float, float]]) -> float:
-    """Length of what `intervals` cover together."""
-    covered, reached = 0.0, float("-inf")
-    for start, end in sorted(intervals):
-        covered += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return covered
 
 
 def _described(range_: Node, references: Sequence[Reference]) -> Iterator[tuple[int, str]]:
@@ -186,9 +135,9 @@ def _label(node: Node, module: str) -> str:
     return f"{short}.{name}" if short else name
 
 
-def _grouped(pieces: Sequence[_Piece], modules: Mapping[int, str]) -> list[tuple[str, str, list[_Piece]]]:
+def _grouped(pieces: Sequence[Piece], modules: Mapping[int, str]) -> list[tuple[str, str, list[Piece]]]:
     """(name, module, pieces) of those of one name, module and dtype together, in order of their first."""
-    groups: dict[tuple[str, str, str], tuple[str, str, list[_Piece]]] = {}
+    groups: dict[tuple[str, str, str], tuple[str, str, list[Piece]]] = {}
     for piece in pieces:
         node = piece.node
         module = modules.get(id(node), "") if node is not None else ""
@@ -198,7 +147,7 @@ def _grouped(pieces: Sequence[_Piece], modules: Mapping[int, str]) -> list[tuple
     return list(groups.values())
 
 
-def _per_pass(group: tuple[str, str, list[_Piece]], passes: int) -> TimedOp:
+def _per_pass(group: tuple[str, str, list[Piece]], passes: int) -> TimedOp:
     """One op of the mean pass: counts and seconds of a group over the number of passes."""
     label, module, pieces = group
     seconds = sum(piece.seconds for piece in pieces) / passes

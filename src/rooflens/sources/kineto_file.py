@@ -29,6 +29,7 @@ _DTYPES = {
     "c10::Float8_e5m2": DType.FP8,
     "c10::Float8_e4m3fnuz": DType.FP8,
     "c10::Float8_e5m2fnuz": DType.FP8,
+    "c10::Float8_e8m0fnu": DType.FP8,
     "long int": DType("int64"),
     "long": DType("int64"),
     "int": DType("int32"),
@@ -85,7 +86,7 @@ def read_events(path: Path) -> list[Event]:
     data = _unpacked(path)
     try:
         file = msgspec.json.decode(data, type=_File)
-    except msgspec.DecodeError as cause:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
         raise InputError(
             f"{path} is no trace of PyTorch's profiler ({cause}); expected JSON with traceEvents"
         ) from cause
@@ -109,6 +110,7 @@ def _unpacked(path: Path) -> bytes:
 def call_of(event: Event, listed: DType) -> Call | None:
     """The call that a cpu_op records, or None where the trace has no shapes (`record_shapes` off).
 
+    None as well where a tensor's values are of a type that is not known here: its bytes would be missing.
     listed: dtype of the tensors of a list, which a trace does not tell.
     """
     args = event.args
@@ -119,6 +121,10 @@ def call_of(event: Event, listed: DType) -> Call | None:
     if not isinstance(dims, list) or not isinstance(types, list) or len(dims) != len(types):
         return None
     steps = strides if isinstance(strides, list) and len(strides) == len(dims) else [[]] * len(dims)
+    if any(
+        _sizes(d) and d and not (isinstance(kind, str) and kind in _DTYPES) for d, kind in zip(dims, types, strict=True)
+    ):
+        return None
     arguments = tuple(_argument(*row, listed) for row in zip(dims, types, steps, strict=True))
     return Call(plain_name(event.name), arguments, tuple(map(str, texts)) if isinstance(texts, list) else ())
 
@@ -129,14 +135,19 @@ def plain_name(name: str) -> str:
 
 
 def _decoded(raw: msgspec.Raw) -> Any:
-    return msgspec.json.decode(raw)
+    """What `raw` holds; None where it is no JSON after all, since what is not read is not checked."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _argument(dims: Any, kind: Any, strides: Any, listed: DType) -> Argument:
     """A tensor by its dims and type, a list of tensors by their dims alone, None for anything else."""
     if isinstance(dims, list) and dims and all(isinstance(entry, list) for entry in dims):
         steps = strides if isinstance(strides, list) and len(strides) == len(dims) else [()] * len(dims)
-        return tuple(Tensor(tuple(d), listed, tuple(s)) for d, s in zip(dims, steps, strict=True) if _sizes(d))
+        rows = ((d, s if _sizes(s) else ()) for d, s in zip(dims, steps, strict=True) if _sizes(d))
+        return tuple(Tensor(tuple(d), listed, tuple(s)) for d, s in rows)
     dtype = _DTYPES.get(kind) if isinstance(kind, str) else None
     if dtype is None or not _sizes(dims):
         return None
@@ -144,4 +155,4 @@ def _argument(dims: Any, kind: Any, strides: Any, listed: DType) -> Argument:
 
 
 def _sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, int) for entry in value)
+    return isinstance(value, list) and all(type(entry) is int and entry >= 0 for entry in value)
