@@ -7,10 +7,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.sources.kineto import read_kineto
 
 Json = dict[str, Any]
+
+
+def near(value: Any, **tolerance: float) -> Any:
+    """`pytest.approx`, which inside a tuple compares with anything."""
+    return pytest.approx(value, **tolerance)
 
 
 def event(category: str, name: str, start: float, duration: float, **args: Any) -> Json:

@@ -10,13 +10,13 @@ import pytest
 from rooflens.core.op import Traffic
 from rooflens.core.timed import TimedPhase
 from rooflens.sources.kineto import Reference
-from tests.sources.kineto_traces import kernel, launch, linear, mm, named, op, read, shaped, span
+from tests.sources.kineto_traces import kernel, launch, linear, mm, named, near, op, read, shaped, span
 
 US = 1e-6
 
 
 def adds_up(phase: TimedPhase) -> bool:
-    return phase.busy_s + phase.dispatch_s + phase.gap_s == pytest.approx(phase.wall_s)
+    return phase.busy_s + phase.dispatch_s + phase.gap_s == near(phase.wall_s)
 
 
 def names(phase: TimedPhase) -> list[str]:
@@ -33,16 +33,16 @@ def test_a_kernel_belongs_to_the_op_around_its_launch(tmp_path: Path) -> None:
     phase = read(tmp_path, span("decode", 0, 200), *step(50, 7))
     (timed,) = phase.ops
     assert (timed.op.name, timed.op.flops, timed.op.traffic) == ("mm 5 x 4", 120, Traffic(weights=80, activations=108))
-    assert timed.seconds == pytest.approx(30 * US)
+    assert timed.seconds == near(30 * US)
     assert (phase.gpu, phase.coverage, phase.dispatch_s) == (True, 1, 0)
-    assert (phase.wall_s, phase.busy_s, phase.gap_s) == pytest.approx((210 * US, 30 * US, 180 * US))
+    assert (phase.wall_s, phase.busy_s, phase.gap_s) == near((210 * US, 30 * US, 180 * US))
 
 
 def test_a_memset_belongs_to_its_product(tmp_path: Path) -> None:
     events = [*step(50, 7), launch(22 + 50, 8), kernel("Memset (Device)", 150, 5, 8)]
     events[-1]["cat"] = "gpu_memset"
     (timed,) = read(tmp_path, span("decode", 0, 300), *events).ops
-    assert (timed.op.count, timed.op.flops, timed.seconds) == (1, 120, pytest.approx(35 * US))
+    assert (timed.op.count, timed.op.flops, timed.seconds) == (1, 120, near(35 * US))
 
 
 def test_external_id_that_is_a_correlation_is_not_joined(tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ def test_external_id_that_is_a_correlation_is_not_joined(tmp_path: Path) -> None
         kernel("silu_kernel", 130, 10, 10, External_id=10),
     ]
     phase = read(tmp_path, span("decode", 0, 200), *events)
-    assert named(phase, "mm 5 x 4").seconds == pytest.approx(30 * US)
-    assert named(phase, "silu").seconds == pytest.approx(10 * US)
+    assert named(phase, "mm 5 x 4").seconds == near(30 * US)
+    assert named(phase, "silu").seconds == near(10 * US)
 
 
 def test_kernels_of_before_and_after_are_left_out(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_kernels_of_before_and_after_are_left_out(tmp_path: Path) -> None:
     after = [mm(260, 40), launch(270, 3), kernel("gemm", 400, 50, 3)]
     inside = [mm(110, 40), launch(120, 2), kernel("gemm", 180, 40, 2)]
     phase = read(tmp_path, span("decode", 50, 150), *before, *inside, *after)
-    assert (phase.passes, phase.busy_s, phase.op_s) == (1, pytest.approx(40 * US), pytest.approx(40 * US))
-    assert phase.wall_s == pytest.approx(170 * US)
+    assert (phase.passes, phase.busy_s, phase.op_s) == (1, near(40 * US), near(40 * US))
+    assert phase.wall_s == near(170 * US)
     assert named(phase, "mm 5 x 4").op.count == 1
     assert adds_up(phase)
 
@@ -77,7 +77,7 @@ def test_steps_launched_ahead_are_not_counted_twice(tmp_path: Path) -> None:
     first = [mm(10, 40), launch(20, 1), kernel("gemm", 150, 100, 1)]
     second = [mm(110, 40), launch(120, 2), kernel("gemm", 250, 100, 2)]
     phase = read(tmp_path, span("decode", 0, 100), span("decode", 100, 100), *first, *second)
-    assert (phase.passes, phase.wall_s, phase.busy_s) == (2, pytest.approx(175 * US), pytest.approx(100 * US))
+    assert (phase.passes, phase.wall_s, phase.busy_s) == (2, near(175 * US), near(100 * US))
     assert named(phase, "mm 5 x 4").op.flops == 120
     assert adds_up(phase)
 
@@ -88,7 +88,7 @@ def test_busy_is_the_union_of_kernels_that_overlap(tmp_path: Path) -> None:
     for correlation, (start, duration) in enumerate(((100, 40), (120, 40), (130, 5))):
         events += [launch(20 + correlation, correlation), kernel(f"k{correlation}", start, duration, correlation)]
     phase = read(tmp_path, span("decode", 0, 200), *events)
-    assert (phase.busy_s, phase.op_s, phase.wall_s) == pytest.approx((60 * US, 85 * US, 200 * US))
+    assert (phase.busy_s, phase.op_s, phase.wall_s) == near((60 * US, 85 * US, 200 * US))
     assert adds_up(phase)
 
 
@@ -99,8 +99,8 @@ def test_kernels_of_a_graph_keep_their_names(tmp_path: Path, name: str) -> None:
     phase = read(tmp_path, span("decode", 0, 100), mm(10, 40), launch(20, 9, name=name), *kernels)
     assert names(phase) == ["k0", "k1"]
     assert [timed.op.count for timed in phase.ops] == [2, 1]
-    assert phase.unknown == (("k0", pytest.approx(2 / 3)), ("k1", pytest.approx(1 / 3)))
-    assert (phase.coverage, phase.busy_s) == (0, pytest.approx(30 * US))
+    assert phase.unknown == (("k0", near(2 / 3)), ("k1", near(1 / 3)))
+    assert (phase.coverage, phase.busy_s) == (0, near(30 * US))
 
 
 def test_kernels_without_a_launch_count_where_they_run(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_kernels_without_a_launch_count_where_they_run(tmp_path: Path) -> None:
     events = [kernel("lost", 120, 10), kernel("lost", 140, 10, 99), kernel("lost", 300, 10, 98)]
     phase = read(tmp_path, span("decode", 100, 100), *events)
     assert phase.unknown == (("lost", 1),)
-    assert (phase.busy_s, named(phase, "lost").op.count) == (pytest.approx(20 * US), 2)
+    assert (phase.busy_s, named(phase, "lost").op.count) == (near(20 * US), 2)
     assert adds_up(phase)
 
 
@@ -118,7 +118,7 @@ def test_kernels_launched_before_the_trace_began_are_left_out(tmp_path: Path) ->
     late = kernel("unclear", 190, 10, 98)
     phase = read(tmp_path, span("decode", 0, 200), *step(0, 7), early, late)
     assert names(phase) == ["mm 5 x 4", "unclear"]
-    assert phase.busy_s == pytest.approx(40 * US)
+    assert phase.busy_s == near(40 * US)
 
 
 def test_kernels_that_another_thread_launches(tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_kernels_that_another_thread_launches(tmp_path: Path) -> None:
 def test_a_kernel_without_an_op_is_unknown_by_its_name(tmp_path: Path) -> None:
     events = [*step(50, 7), op("my_op", 160, 20), launch(165, 8), kernel("my_kernel", 215, 10, 8)]
     phase = read(tmp_path, span("decode", 0, 300), *events)
-    assert phase.unknown == (("my_kernel", pytest.approx(0.25)),)
-    assert phase.coverage == pytest.approx(0.75)
+    assert phase.unknown == (("my_kernel", near(0.25)),)
+    assert phase.coverage == near(0.75)
 
 
 def test_references_count_kernels_without_shapes(tmp_path: Path) -> None:

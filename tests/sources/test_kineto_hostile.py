@@ -15,7 +15,7 @@ from rooflens.core.scenario import AttentionFlops
 from rooflens.errors import InputError
 from rooflens.sources.kineto import read_kineto, read_references
 from rooflens.sources.kineto_file import read_events
-from tests.sources.kineto_traces import kernel, launch, mm, op, read, shaped, span, written
+from tests.sources.kineto_traces import kernel, launch, mm, near, op, read, shaped, span, written
 
 GOOD = json.dumps({"traceEvents": [span("decode", 0, 100), mm(10, 40)]}).encode()
 
@@ -75,7 +75,7 @@ def test_gzip_is_known_by_its_bytes_not_its_name(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_bytes(gzip.compress(GOOD))
     (phase,) = read_kineto(path, ["decode"])
-    assert phase.busy_s == pytest.approx(40e-6)
+    assert phase.busy_s == near(40e-6)
 
 
 def test_a_trace_of_more_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +106,8 @@ def test_deep_nesting(tmp_path: Path, levels: int) -> None:
     events = [op("linear", n, 2 * levels - 2 * n) for n in range(levels)]
     innermost = mm(levels, 0.5)
     phase = read(tmp_path, span("decode", 0, 2 * levels), *events, innermost)
-    assert phase.busy_s == pytest.approx(0.5e-6)
-    assert phase.busy_s + phase.dispatch_s + phase.gap_s == pytest.approx(phase.wall_s)
+    assert phase.busy_s == near(0.5e-6)
+    assert phase.busy_s + phase.dispatch_s + phase.gap_s == near(phase.wall_s)
 
 
 def test_deep_nesting_of_launches(tmp_path: Path) -> None:
@@ -161,7 +161,8 @@ def test_strides_that_lie_are_not_used(tmp_path: Path, strides: object) -> None:
 
 def test_texts_that_lie(tmp_path: Path) -> None:
     """The causal flag of attention is no word: all pairs are multiplied."""
-    for texts in (None, 7, [1, 2], [None] * 6, [[]] * 6, {"is_causal": True}):
+    lies: list[object] = [None, 7, [1, 2], [None] * 6, [[]] * 6, {"is_causal": True}]
+    for texts in lies:
         args = {**shaped(*[[1, 1, 4, 8]] * 3, [], [], []), "Concrete Inputs": texts}
         phase = read(tmp_path, span("decode", 0, 100), op("scaled_dot_product_attention", 10, 40, args))
         assert phase.ops[0].op.model_flops == 16 * 32

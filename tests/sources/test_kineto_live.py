@@ -18,6 +18,7 @@ from rooflens.core.scenario import AttentionFlops  # noqa: E402
 from rooflens.core.timed import TimedPhase  # noqa: E402
 from rooflens.frameworks import quiet_stderr  # noqa: E402
 from rooflens.sources.kineto import read_kineto  # noqa: E402
+from tests.sources.kineto_traces import near  # noqa: E402
 
 PROMPT, STEPS = 16, 3
 _BASE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 128, "pad_token_id": 0}
@@ -74,9 +75,12 @@ Within = Callable[[str], Any]
 
 
 def steps(model: Any, within: Within) -> None:
-    """Prefill, and decode steps that pass its cache on; each inside what `within` opens for its phase."""
+    """Prefill, and decode steps that pass its cache on; each inside what `within` opens for its phase.
+
+    Without gradients, but not in inference mode: there the dispatcher sees einsum, not the products that it makes.
+    """
     tokens = torch.arange(PROMPT)[None]
-    with torch.inference_mode():
+    with torch.no_grad():
         with within("prefill"):
             out = model(tokens, use_cache=True)
         for _ in range(STEPS):
@@ -130,22 +134,22 @@ def test_llama_on_paper(run: Run) -> None:
     pair = 2 * (16 + 16) * 4 * 2
     prefill, decode = run.causal["prefill"], run.causal["decode"]
     assert model_flops(prefill) == 2 * PROMPT * weights + pair * 136
-    assert model_flops(decode) == pytest.approx(2 * weights + pair * 18)
+    assert model_flops(decode) == near(2 * weights + pair * 18)
     assert model_flops(run.full["prefill"]) == 2 * PROMPT * weights + pair * 256
     assert (prefill.passes, decode.passes) == (1, STEPS)
     for phase in (prefill, decode):
         read = sum(timed.op.traffic.weights for timed in phase.ops if timed.op.model_flops)
-        assert read == pytest.approx(4 * weights)
+        assert read == near(4 * weights)
         assert phase.coverage >= 0.99
         assert phase.unknown == ()
-        assert phase.busy_s + phase.dispatch_s + phase.gap_s == pytest.approx(phase.wall_s)
+        assert phase.busy_s + phase.dispatch_s + phase.gap_s == near(phase.wall_s)
 
 
 @pytest.mark.parametrize("run", ["Llama"], indirect=True)
 def test_decode_reads_the_cache(run: Run) -> None:
     """16, 17 and 18 tokens cached, K and V of 2 heads of 16 in fp32 in 2 layers, kept once for each KV head."""
     (attention,) = (timed.op for timed in run.causal["decode"].ops if timed.op.kind == "attention")
-    assert attention.traffic.kv_read == pytest.approx(17 * 2 * 2 * 16 * 4 * 2)
+    assert attention.traffic.kv_read == near(17 * 2 * 2 * 16 * 4 * 2)
     assert attention.count == 2
 
 
@@ -153,12 +157,12 @@ def test_decode_reads_the_cache(run: Run) -> None:
 def test_every_op_is_known(run: Run) -> None:
     for phase in run.causal.values():
         assert phase.unknown == ()
-        assert phase.coverage == pytest.approx(1)
-        assert phase.busy_s + phase.dispatch_s + phase.gap_s == pytest.approx(phase.wall_s)
+        assert phase.coverage == near(1)
+        assert phase.busy_s + phase.dispatch_s + phase.gap_s == near(phase.wall_s)
 
 
 @pytest.mark.parametrize("run", MODELS, indirect=True)
 def test_flops_of_the_independent_counter(run: Run) -> None:
     """Every pair of attention is multiplied there; its products are those of the dispatcher, ours those of a trace."""
     assert model_flops(run.full["prefill"]) == run.flops["prefill"] > 0
-    assert model_flops(run.full["decode"]) * STEPS == pytest.approx(run.flops["decode"])
+    assert model_flops(run.full["decode"]) * STEPS == near(run.flops["decode"])

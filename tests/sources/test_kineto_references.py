@@ -9,7 +9,7 @@ import pytest
 
 from rooflens.core.scenario import AttentionFlops
 from rooflens.sources.kineto import Reference, read_references
-from tests.sources.kineto_traces import linear, mm, named, op, read, shaped, span, written
+from tests.sources.kineto_traces import linear, mm, named, near, op, read, shaped, span, written
 
 US = 1e-6
 
@@ -46,4 +46,4 @@ def test_references_count_every_pass(tmp_path: Path) -> None:
     references = {"decode": [Reference("mm", "layers.*.up", None)]}
     events = [span("decode", 0, 100), mm(20, 20), span("decode", 200, 100), mm(220, 40)]
     timed = named(read(tmp_path, *events, references=references), "up")
-    assert (timed.op.count, timed.op.flops, timed.seconds) == (1, 120, pytest.approx(30 * US))
+    assert (timed.op.count, timed.op.flops, timed.seconds) == (1, 120, near(30 * US))

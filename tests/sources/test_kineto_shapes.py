@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from rooflens.core.op import DType, Traffic
-from tests.sources.kineto_traces import named, op, read, shaped, span
+from tests.sources.kineto_traces import named, near, op, read, shaped, span
 
 
 def test_dtypes_by_their_names(tmp_path: Path) -> None:
@@ -17,7 +15,7 @@ def test_dtypes_by_their_names(tmp_path: Path) -> None:
     phase = read(tmp_path, span("decode", 0, 100), op("mm", 10, 20, half), op("mul", 40, 20, turned))
     assert named(phase, "mm 5 x 4").op.traffic == Traffic(weights=40, activations=2 * 27)
     assert named(phase, "mm 5 x 4").op.dtype is DType.BF16
-    assert phase.unknown == (("mul", pytest.approx(0.5)),)
+    assert phase.unknown == (("mul", near(0.5)),)
 
 
 def test_a_list_has_the_dtype_of_what_ran_before(tmp_path: Path) -> None:
