@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="a run needs the extra 'measure'")
 pytest.importorskip("transformers", reason="a run needs the extra 'measure'")
 
 import rooflens
-from rooflens import AttentionFlops, Bound, Conventions, Fusion, Logits, Profile
+from rooflens import AttentionFlops, Conventions, Fusion, Logits, Profile
 from rooflens.errors import InputError
 
 CARD = """
@@ -92,7 +92,6 @@ def test_times_add_up_and_everything_is_covered(card: Path, tmp_path: Path) -> N
         assert sum(phase.bound_share.values()) == pytest.approx(1)
     names = {point.op.name for point in profile.phases[1].points}
     assert {"self_attn.q_proj", "mlp.down_proj", "lm_head", "self_attn.attention"} <= names
-    assert profile.phases[1].bound is Bound.OVERHEAD  # a model this small waits for the framework
     assert profile.phases[1].phase.batch.cached_tokens == 32 + 9  # the mean of 32 to 50
 
 

@@ -126,7 +126,7 @@ def _described(range_: Node, references: Sequence[Reference]) -> Iterator[tuple[
 
 def _label(node: Node, module: str) -> str:
     """A product is called after its module, any other op after its module and itself; layers are not named."""
-    op, short = node.op, module.rpartition("*.")[2]
+    op, short = node.op, "layer" if module.endswith(".*") else module.rpartition("*.")[2]
     if op is not None and op.kind is OpKind.GEMM:
         shape = op.shape
         sizes = f" {shape.n:,} x {shape.k:,}" if isinstance(shape, GemmShape) else ""
