@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rooflens.cli.options import TARGETS, output_options
-from rooflens.cli.output import check_targets, progress_bar, show, write_all
+from rooflens.cli.output import check_targets, narrow, progress_bar, show, write_all
 from rooflens.cli.rendering import files, text
 from rooflens.core.profile import Profile
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits
@@ -26,7 +26,7 @@ _STOPPED = 130
 @click.option("--output", type=int, default=64, show_default=True, help="Output tokens; 1 has no decode phase.")
 @click.option("--dtype", help="fp32, bf16 or fp16; the fastest that the machine has unless given.")
 @click.option("--device", help="A device of torch: cpu, cuda, cuda:1, mps; the first GPU, else the CPU, unless given.")
-@click.option("--attn", default="auto", show_default=True, help="How attention runs: sdpa, eager, flash_attention_2.")
+@click.option("--attn", default="auto", show_default=True, help="How attention runs, in the words of transformers.")
 @click.option("--compile", "compiled", is_flag=True, help="Run through torch.compile.")
 @click.option("--layers", type=int, help="Run the first layers of a large model, and scale to all.")
 @click.option("--warmup", type=int, default=1, show_default=True, help="Runs before the timing.")
@@ -62,7 +62,7 @@ def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, 
     if printed is None:
         from rooflens.render.table import profile_table
 
-        show(profile_table(found))
+        show(profile_table(found, narrow=narrow()))
     else:
         click.echo(printed, nl=False)
     if stopped(found):
