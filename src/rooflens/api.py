@@ -148,7 +148,7 @@ def profile_sweep(
     warmup: int = 1,
     repeat: int = 5,
     conventions: Conventions | None = None,
-    keep: Path | None = None,
+    keep: str | Path | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Iterator[Profile]:
     """Run `model` with every batch and prompt, loaded once: one Profile for each, as each is done.
@@ -163,13 +163,14 @@ def profile_sweep(
         As `profile` does.
     """
     from rooflens.asked import Asked
-    from rooflens.measuring import Ceilings, Sizes, sweep
+    from rooflens.measuring import Ceilings, Sizes, as_path, several, sweep
 
     asked = Asked(device, dtype, attention, layers, compiled, random_weights)
     given = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
     roofs = Ceilings(given, lambda name: ceilings(name, progress=progress))
-    sizes = Sizes(tuple(batch), tuple(prompt), output, warmup, repeat)
-    return sweep(model, asked, sizes, roofs, conventions=conventions, keep=keep, progress=progress)
+    sizes = Sizes(several("batch", batch), several("prompt", prompt), output, warmup, repeat)
+    folder = None if keep is None else as_path("keep", keep)
+    return sweep(model, asked, sizes, roofs, conventions=conventions, keep=folder, progress=progress)
 
 
 @contextmanager
