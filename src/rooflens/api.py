@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -290,7 +291,7 @@ def kept_in(measured: Hardware, device: str = "cpu", dtypes: Sequence[DType | st
 
 def _kept(path: Path) -> tuple[Hardware | None, list[str]]:
     """The ceilings in `path`, or None and why there are none, unless it does not exist."""
-    if not path.exists():
+    if not os.path.exists(path):
         return None, []
     try:
         return read_hardware(path), []

@@ -17,6 +17,7 @@ import rooflens
 from rooflens.cli import cli
 from rooflens.errors import InputError
 from rooflens.live.passes import Runner
+from tests.live.kept import measured_part
 from tests.live.test_profile import TINY, card, config, run
 
 __all__ = ["card"]
@@ -240,3 +241,10 @@ def test_sizes_of_a_phase_are_checked(card: Path, sizes: dict[str, Any]) -> None
 def test_numbers_of_passes_are_checked(card: Path, plain: Any) -> None:
     with rooflens.profiling(hardware=card) as block, pytest.raises(InputError, match="expected a whole number"):
         list(block.passes(plain))
+
+
+def test_a_cache_folder_that_no_system_has_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is longer than any file's; a folder that may not be entered is refused at the same place."""
+    monkeypatch.setenv("ROOFLENS_CACHE", str(tmp_path / ("x" * 400)))
+    monkeypatch.setattr("rooflens.live.ceilings.measure", lambda *_args, **_options: measured_part())
+    assert "could not be kept" in rooflens.ceilings("cpu").notes[-1]
