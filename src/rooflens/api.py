@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -148,7 +149,7 @@ def profile_sweep(
     warmup: int = 1,
     repeat: int = 5,
     conventions: Conventions | None = None,
-    keep: Path | None = None,
+    keep: str | Path | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Iterator[Profile]:
     """Run `model` with every batch and prompt, loaded once: one Profile for each, as each is done.
@@ -163,13 +164,14 @@ def profile_sweep(
         As `profile` does.
     """
     from rooflens.asked import Asked
-    from rooflens.measuring import Ceilings, Sizes, sweep
+    from rooflens.measuring import Ceilings, Sizes, as_path, several, sweep
 
     asked = Asked(device, dtype, attention, layers, compiled, random_weights)
     given = hardware if hardware is None or isinstance(hardware, Hardware) else load_hardware(hardware)
     roofs = Ceilings(given, lambda name: ceilings(name, progress=progress))
-    sizes = Sizes(tuple(batch), tuple(prompt), output, warmup, repeat)
-    return sweep(model, asked, sizes, roofs, conventions=conventions, keep=keep, progress=progress)
+    sizes = Sizes(several("batch", batch), several("prompt", prompt), output, warmup, repeat)
+    folder = None if keep is None else as_path("keep", keep)
+    return sweep(model, asked, sizes, roofs, conventions=conventions, keep=folder, progress=progress)
 
 
 @contextmanager
@@ -289,7 +291,7 @@ def kept_in(measured: Hardware, device: str = "cpu", dtypes: Sequence[DType | st
 
 def _kept(path: Path) -> tuple[Hardware | None, list[str]]:
     """The ceilings in `path`, or None and why there are none, unless it does not exist."""
-    if not path.exists():
+    if not os.path.exists(path):
         return None, []
     try:
         return read_hardware(path), []

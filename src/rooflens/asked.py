@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +42,9 @@ def read_subject(model: str | Path, asked: Asked) -> tuple[ModelSpec, Path | Map
     if asked.random:
         name, values = config_values(model)
         return spec_from_config(values, name=name, origin=name), values
-    if path.suffix.lower() == ".gguf" or path.is_dir():
+    if path.suffix.lower() == ".gguf" or os.path.isdir(path):
         return load_model(path), path
-    if path.is_file() and any(path.parent.glob("*.safetensors")):
+    if os.path.isfile(path) and any(path.parent.glob("*.safetensors")):
         return load_model(path), path.parent
     load_model(model)
     raise InputError(
@@ -60,9 +61,12 @@ def loading_of(asked: Asked, hardware: Hardware) -> Loading:
         UnknownPeakError: a dtype that no peak was measured of.
     """
     if asked.attention not in ATTENTION:
-        raise InputError(f"attention {asked.attention[:40]!r} is not known; expected one of {', '.join(ATTENTION)}")
-    if asked.layers is not None and asked.layers < 1:
-        raise InputError(f"--layers is {asked.layers}; expected a whole number from 1")
+        raise InputError(
+            f"attention {str(asked.attention)[:40]!r} is not known; expected one of {', '.join(ATTENTION)}"
+        )
+    layers = asked.layers
+    if layers is not None and (not isinstance(layers, int) or isinstance(layers, bool) or layers < 1):
+        raise InputError(f"--layers is {str(layers)[:40]}; expected a whole number from 1")
     dtype = fastest(hardware) if asked.dtype is None else DType.parse(str(asked.dtype))
     check_dtype(dtype)
     hardware.roof(dtype)

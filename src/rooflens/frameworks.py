@@ -13,8 +13,10 @@ from typing import Any
 from rooflens.errors import InputError, MissingExtraError
 
 
-def frameworks(purpose: str = "counts of the reference framework") -> tuple[Any, Any]:
-    """The modules torch and transformers; neither downloads anything from here on. purpose: what needs them.
+def frameworks(purpose: str = "counts of the reference framework", extra: str = "torch") -> tuple[Any, Any]:
+    """The modules torch and transformers; neither downloads anything from here on.
+
+    purpose, extra: what needs them, and the extra of rooflens that brings what else that needs.
 
     Raises:
         MissingExtraError: one of them is not installed.
@@ -28,7 +30,9 @@ def frameworks(purpose: str = "counts of the reference framework") -> tuple[Any,
         import transformers.integrations.hub_kernels
         import transformers.models.auto.modeling_auto
     except ImportError as cause:
-        raise MissingExtraError(f"{purpose} need the extra 'torch' (pip install 'rooflens[torch]'; {cause})") from cause
+        raise MissingExtraError(
+            f"{purpose} need the extra {extra!r} (pip install 'rooflens[{extra}]'; {cause})"
+        ) from cause
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from rooflens.asked import Asked, loading_of, read_subject
 from rooflens.core.hardware import Hardware
+from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.core.profile import Finding, Profile
 from rooflens.core.scenario import Conventions, Fusion
@@ -18,8 +19,8 @@ from rooflens.live.device import device_of
 from rooflens.live.memory import is_out_of_memory
 from rooflens.live.probe import Probe, agreed, probe
 from rooflens.live.run import Progress
-from rooflens.profiler import Work, load_subject, profile_subject
-from rooflens.workload import LARGEST
+from rooflens.profiler import Work, load_subject, make_folder, profile_subject
+from rooflens.workload import LARGEST, checked_conventions
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,20 @@ class Sizes:
             if wrong or not values:
                 shown = repr(wrong[0]) if wrong else "empty"
                 raise InputError(f"{name} is {shown}; expected whole numbers from {least} to {LARGEST:,}")
+
+
+def several(name: str, values: object) -> tuple[Any, ...]:
+    """The sizes that a sweep goes through. Raises InputError for what is no sequence of them."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{name} is {str(values)[:40]!r}; expected a sequence of whole numbers, such as (1, 4)")
+    return tuple(values)
+
+
+def as_path(name: str, value: object) -> Path:
+    """`value` as a path. Raises InputError for what is none."""
+    if not isinstance(value, (str, Path)):
+        raise InputError(f"{name} is {str(value)[:40]!r}; expected a path")
+    return Path(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +100,19 @@ def sweep(
         MissingExtraError: torch or transformers is not installed.
     """
     sizes.check()
+    counted = Conventions(fusion=Fusion.FRAMEWORK) if conventions is None else checked_conventions(conventions)
     spec, source = read_subject(model, asked)
+    longest = max(sizes.prompt) + sizes.output
+    _check_positions(spec, longest - 1)
+    if keep is not None:
+        make_folder(keep)
     device = device_of(asked.device)
     part = ceilings.of(device.name)
     loading = loading_of(asked, part)
     _tell(progress, f"loading {spec.name}", 0.0)
-    longest = max(sizes.prompt) + sizes.output
     subject = load_subject(spec, source, loading, longest=longest, batch=max(sizes.batch))
     between = None if ceilings.given is not None else lambda: _probed(device.name, loading.dtype)
+    several = len(sizes.batch) * len(sizes.prompt) > 1
     for batch, prompt in product(sizes.batch, sizes.prompt):
         work = Work(
             batch=batch,
@@ -100,12 +120,22 @@ def sweep(
             output=sizes.output,
             warmup=max(sizes.warmup, 2 if loading.compiled else 0),
             repeat=sizes.repeat,
-            conventions=conventions or Conventions(fusion=Fusion.FRAMEWORK),
-            keep=keep,
+            conventions=counted,
+            keep=keep / f"batch-{batch}-prompt-{prompt}" if keep is not None and several else keep,
             progress=progress,
             probe=between,
         )
         yield profile_subject(subject, work, ceilings.settle(part, loading.dtype))
+
+
+def _check_positions(spec: ModelSpec, tokens: int) -> None:
+    """Raises InputError for a sequence of `tokens` that a learned table of positions has no rows for."""
+    most = min(spec.positions, spec.max_context or spec.positions)
+    if 0 < most < tokens:
+        raise InputError(
+            f"{spec.name} has a learned table of {most:,} positions, and prompt and output take {tokens:,}; "
+            "pass a shorter --prompt or --output"
+        )
 
 
 def _probed(device: str, dtype: DType) -> Probe | None:

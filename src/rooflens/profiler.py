@@ -15,9 +15,9 @@ from rooflens.core.profile import Finding, Measurement, PhaseProfile, Profile
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits, Phase, Scenario
 from rooflens.core.timed import TimedPhase
 from rooflens.count import forward, kv_cache_bytes, weight_bytes
-from rooflens.errors import InputError
+from rooflens.errors import InputError, RooflensError
 from rooflens.findings import findings
-from rooflens.live.conditions import conditions, counters, state
+from rooflens.live.conditions import Conditions, conditions, counters, state
 from rooflens.live.device import Device
 from rooflens.live.energy import EnergyMeter
 from rooflens.live.load import Loading, load_weights, random_weights
@@ -124,7 +124,8 @@ def profile_subject(subject: Subject, work: Work, settle_hardware: Settle) -> Pr
         with _said(device):
             times = time_phases(runner, schedule)
         traced, stopped = ((), _stopped(times)) if times.partial else _traced(runner, schedule, work)
-        counts = () if stopped else counters(runner, schedule.steps)
+        counts, cut = ((), ()) if stopped else _counted(runner, schedule)
+        stopped = (*stopped, *cut)
     hardware, moved = settle_hardware(times.probes)
     profile = _profile(subject, work, (times, traced), (hardware, (*stopped, *moved)))
     energy = meter.read().reason or times.energy
@@ -151,9 +152,18 @@ def _traced(runner: Runner, schedule: Schedule, work: Work) -> tuple[tuple[Timed
         return (), (_without_breakdown(f"the trace of PyTorch's profiler holds no kernels of {device.name}"),)
     except KeyboardInterrupt:
         text = "the run was interrupted before its breakdown; the phase times are complete"
-    except (MemoryError, RuntimeError) as cause:
+    except Exception as cause:  # a model's code raises whatever it runs into, and the times must not be lost
         text = f"the instrumented run failed ({why(cause)}); the phase times are complete, the breakdown is missing"
     return (), (Finding("warning", "interrupted", text),)
+
+
+def _counted(runner: Runner, schedule: Schedule) -> tuple[Conditions, tuple[Finding, ...]]:
+    """What hardware counters say, and that the run was interrupted before they did, where it was."""
+    try:
+        return counters(runner, schedule.steps), ()
+    except KeyboardInterrupt:
+        text = "the run was interrupted before its hardware counters were read; all else is complete"
+        return (), (Finding("warning", "interrupted", text),)
 
 
 def _without_breakdown(reason: str) -> Finding:
@@ -273,11 +283,19 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="rooflens-") as name:
             yield Path(name)
         return
+    make_folder(keep)
+    yield keep
+
+
+def make_folder(keep: Path) -> None:
+    """Make the folder that traces are kept in. Raises InputError where it cannot be made or written."""
     try:
         keep.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise InputError(f"{keep} cannot hold traces ({cause.strerror}); expected a folder to write to") from cause
-    yield keep
+        with tempfile.TemporaryFile(dir=keep):
+            pass
+    except (OSError, ValueError) as cause:
+        reason = getattr(cause, "strerror", None) or str(cause)
+        raise InputError(f"{keep} cannot hold traces ({reason}); expected a folder to write to") from cause
 
 
 @contextmanager
@@ -285,7 +303,9 @@ def _said(device: Device) -> Iterator[None]:
     """What can go wrong in a run, in one sentence."""
     try:
         yield
-    except (MemoryError, RuntimeError, NotImplementedError) as cause:
+    except RooflensError:
+        raise
+    except Exception as cause:  # a model's code raises whatever it runs into
         if is_out_of_memory(cause):
             raise InputError(
                 f"{device.name} ran out of memory; take a smaller --batch, --prompt or --dtype, or --layers"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
+from threading import Lock
 from typing import Any
 
 from rooflens.core.hardware import Hardware
@@ -22,11 +23,13 @@ from rooflens.findings import findings
 from rooflens.live.device import device_of, running
 from rooflens.live.load import TORCH_DTYPES
 from rooflens.live.session import PHASES, Entry, Recorder, Watch
+from rooflens.live.trace import check_free
 from rooflens.measured import place_measured
 from rooflens.precision import Dtypes, settle
 from rooflens.roofline import place_phase
 from rooflens.sources.config import spec_from_config
 from rooflens.sources.kineto import read_kineto
+from rooflens.workload import checked_conventions
 
 
 class Session:
@@ -61,17 +64,61 @@ class Session:
 def session(
     model: Any, hardware: Hardware, *, device: str | None = None, conventions: Conventions | None = None
 ) -> Iterator[Session]:
-    """Measure the phases that run inside; see `rooflens.profiling`."""
-    with tempfile.TemporaryDirectory(prefix="rooflens-") as folder:
+    """Measure the phases that run inside; see `rooflens.profiling`.
+
+    What is raised inside is raised outside, whatever becomes of the profile.
+    """
+    with _alone(), tempfile.TemporaryDirectory(prefix="rooflens-") as folder:
         recorder = Recorder(device_of(device), Path(folder) / "session.json")
-        watch = Watch(model, recorder) if hasattr(model, "register_forward_pre_hook") else None
-        run = Session(recorder, model, hardware, conventions or Conventions(fusion=Fusion.FRAMEWORK))
+        counted = Conventions(fusion=Fusion.FRAMEWORK) if conventions is None else checked_conventions(conventions)
+        watch = Watch(model, recorder) if _runs(model) else None
+        run = Session(recorder, model, hardware, counted)
         try:
             yield run
-        finally:
-            if watch is not None:
-                watch.close()
-            run.finish()
+        except BaseException:
+            _closed(watch)
+            with suppress(Exception):
+                run.finish()
+            raise
+        _closed(watch)
+        run.finish()
+
+
+def _runs(model: Any) -> bool:
+    """Whether `model` is a torch module, which can be watched.
+
+    Raises:
+        InputError: neither that, nor a spec, nor None.
+    """
+    import torch
+
+    if isinstance(model, torch.nn.Module):
+        return True
+    if model is None or isinstance(model, ModelSpec):
+        return False
+    what = f"the class {model.__name__}" if isinstance(model, type) else f"of the type {type(model).__name__}"
+    raise InputError(f"the model is {what}; expected the torch module that is called, or nothing with phases by name")
+
+
+_OPEN = Lock()
+"""Held while a block is open: PyTorch's profiler records one thing at a time."""
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Raises InputError where another block is open, in any thread, or PyTorch's profiler is on."""
+    if not _OPEN.acquire(blocking=False):
+        raise InputError("a block of `profiling` is open already, and the profiler records one at a time; end it first")
+    try:
+        check_free()
+        yield
+    finally:
+        _OPEN.release()
+
+
+def _closed(watch: Watch | None) -> None:
+    if watch is not None:
+        watch.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +125,41 @@ def test_a_hostile_accelerator_file_is_refused_at_once(tmp_path: Path) -> None:
     card.write_text("a." * 20_000 + "a = 1\n")
     result = shell(f"gpu {card}")
     assert (result.returncode, "has a line of" in result.stderr) == (2, True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM") or os.name == "nt", reason="needs signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_to_end_leaves_no_files(tmp_path: Path, name: str) -> None:
+    code = f"""
+import os, signal, tempfile
+from rooflens import cli
+def end(**_options):
+    with tempfile.TemporaryDirectory(dir={str(tmp_path)!r}):
+        os.kill(os.getpid(), signal.{name})
+        signal.pause()
+cli.cli.main = end
+cli.main()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (128 + getattr(signal, name), "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", ["MemoryError", "ImportError('no such package')"])
+def test_what_the_machine_lacks_is_one_sentence(error: str) -> None:
+    code = f"""
+from rooflens import cli
+def fail(**_options):
+    raise {error}
+cli.cli.main = fail
+cli.main()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
+
+
+@pytest.mark.parametrize("arguments", ["profile", "profile --random-weights"])
+def test_a_name_longer_than_any_file_is_not_read(arguments: str) -> None:
+    result = shell(f"{arguments} {'x' * 400} --ceilings t4")
+    assert result.returncode == 2
+    assert "could not be read" in result.stderr

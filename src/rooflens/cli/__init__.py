@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 
@@ -60,6 +61,7 @@ def main() -> None:
     """Run the command line; exit status 2 for bad input, with one sentence and no traceback."""
     try:
         _tolerate()
+        _end_tidily()
         status = cli.main(prog_name="rooflens", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -70,6 +72,10 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted")
         sys.exit(130)
+    except MemoryError:
+        sys.exit(_fail("memory ran out; free some, or ask for less at once"))
+    except ImportError as error:
+        sys.exit(_fail(f"a package that rooflens needs could not be imported ({error}); install rooflens again"))
     except BrokenPipeError:
         _drop_output()
         sys.exit(141)
@@ -77,6 +83,14 @@ def main() -> None:
         _drop_output()
         sys.exit(_fail(f"the output could not be written ({error.strerror})"))
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _end_tidily() -> None:
+    """End on SIGTERM and SIGHUP as at the end of a program, so that temporary files go; left alone where ignored."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda told, _frame: sys.exit(128 + told))
 
 
 def _tolerate() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rooflens.cli.output import progress_bar, show, write_all
+from rooflens.cli.output import check_writable, progress_bar, show, write_all
 
 
 @click.command("ceilings", help="Measure what this machine reaches: peaks, memory and kernels of decode; keep it.")
@@ -20,6 +20,8 @@ def command(device: str, dtypes: tuple[str, ...], fresh: bool, as_json: bool, to
     from rooflens.api import ceilings, kept_in
     from rooflens.render.ceilings import ceilings_document, ceilings_table
 
+    if toml is not None:
+        check_writable([toml])
     with progress_bar() as progress:
         part = ceilings(device, fresh=fresh, dtypes=dtypes or None, progress=progress)
     file = kept_in(part, device, dtypes or None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,17 @@ def check_targets(targets: Mapping[str, Path], inputs: Mapping[str, str]) -> Non
         if other is not None:
             raise InputError(f"--{name} and {other} name the same file {path}; give each its own")
         seen[f"--{name}"] = target
+
+
+def check_writable(paths: Iterable[Path]) -> None:
+    """Refuse what no file can be written to, before the work that would fill it.
+
+    Raises:
+        InputError: a path that cannot be written.
+    """
+    for path in paths:
+        with _named(path), _beside(path, b""):
+            pass
 
 
 def write_all(files: Mapping[Path, bytes]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rooflens.cli.options import TARGETS, output_options
-from rooflens.cli.output import check_targets, narrow, progress_bar, show, write_all
+from rooflens.cli.output import check_targets, check_writable, narrow, progress_bar, show, write_all
 from rooflens.cli.rendering import files, text
 from rooflens.core.profile import Profile
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits
@@ -47,6 +47,7 @@ def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, 
         raise InputError("--json and --csv both write to standard output; pass one")
     wanted = {kind: rest[kind] for kind in TARGETS if rest[kind]}
     check_targets(wanted, {"MODEL": model, "--ceilings": rest["part"] or ""})
+    check_writable(wanted.values())
     batches, prompts = numbers("batch", rest["batch"]), numbers("prompt", rest["prompt"])
     if len(batches) * len(prompts) > 1:
         from rooflens.cli.profile_sweep import run_sweep
@@ -56,15 +57,16 @@ def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, 
     with progress_bar() as progress:
         run = run_llamacpp if rest["backend"] == "llamacpp" else run_torch
         found = run(model, batches[0], prompts[0], rest, progress)
-    made = files(found, dark, wanted)
-    printed = text(found, as_json, as_csv)
-    write_all(made)
-    if printed is None:
-        from rooflens.render.table import profile_table
+    try:
+        printed = text(found, as_json, as_csv)
+        if printed is None:
+            from rooflens.render.table import profile_table
 
-        show(profile_table(found, narrow=narrow()))
-    else:
-        click.echo(printed, nl=False)
+            show(profile_table(found, narrow=narrow()))
+        else:
+            click.echo(printed, nl=False)
+    finally:  # a run takes minutes: what cannot be printed is still written, and what cannot be written is printed
+        write_all(files(found, dark, wanted))
     if stopped(found):
         context.exit(_STOPPED)
 

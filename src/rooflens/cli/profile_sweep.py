@@ -10,7 +10,7 @@ import click
 from rooflens.cli.output import progress_bar, show, write_all
 from rooflens.cli.profile import options, stopped
 from rooflens.core.profile import Profile
-from rooflens.errors import InputError
+from rooflens.errors import InputError, RooflensError
 
 
 def run_sweep(
@@ -25,9 +25,11 @@ def run_sweep(
 ) -> None:
     """Run every batch with every prompt; print a table, or one JSON document (CSV rows) for each.
 
-    A sweep that is interrupted prints the runs that are complete and leaves with status 130.
+    A sweep that is interrupted prints the runs that are complete and leaves with status 130; one in which a run fails
+    prints those before it, and then fails.
 
     Raises:
+        RooflensError: a run that fails.
         InputError: --html, which shows one run, or the llama.cpp backend, which runs one sequence.
     """
     if "html" in wanted or rest["backend"] != "torch":
@@ -35,6 +37,7 @@ def run_sweep(
         raise InputError(f"{which}, and this is a sweep of several; pass one batch and prompt, or --svg for the chart")
     done: list[Profile] = []
     broken = False
+    refused: RooflensError | None = None
     from rooflens.api import profile_sweep
 
     with progress_bar() as progress:
@@ -45,10 +48,16 @@ def run_sweep(
                     break
         except KeyboardInterrupt:
             broken = True
+        except RooflensError as error:
+            refused = error
     if not done:
-        raise KeyboardInterrupt
-    _write(done, wanted, dark)
-    _print(done, as_json, as_csv)
+        raise refused or KeyboardInterrupt
+    try:
+        _print(done, as_json, as_csv)
+    finally:
+        _write(done, wanted, dark)
+    if refused is not None:
+        raise refused
     if broken or stopped(done[-1]):
         raise click.exceptions.Exit(130)
 

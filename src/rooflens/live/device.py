@@ -85,9 +85,9 @@ def device_of(name: str | None) -> Device:
     kinds = [*dict.fromkeys(other.partition(":")[0] for other in others), cpu]
     if name is None:
         return Device(kinds[0])
-    plain = name.strip().lower()
+    plain = str(name).strip().lower()
     if full_name(plain, (cpu, *others)) is None:
-        raise InputError(f"device {name[:40]!r} is not there; torch sees {', '.join(kinds)} on this machine")
+        raise InputError(f"device {str(name)[:40]!r} is not there; torch sees {', '.join(kinds)} on this machine")
     return Device(plain)
 
 
@@ -107,12 +107,12 @@ def full_name(name: str, among: Sequence[str]) -> str | None:
 
 
 def _torch() -> Any:
-    return frameworks("runs on this machine")[0]
+    return frameworks("runs on this machine", "measure")[0]
 
 
 def running(device: Device, attention: str, *, compiled: bool) -> tuple[tuple[str, str], ...]:
     """How models run on `device`: framework, threads, attention, and whether they are compiled."""
-    torch, transformers = frameworks("runs on this machine")
+    torch, transformers = frameworks("runs on this machine", "measure")
     threads = [("threads", f"{torch.get_num_threads()} of torch")] if device.is_cpu else []
     how = f"{attention} attention, {'compiled' if compiled else 'eager'}"
     return (

@@ -48,7 +48,7 @@ def load_weights(path: Path, loading: Loading) -> Any:
         InputError: no weights in a form that is read, not enough memory, or the framework refuses them.
         MissingExtraError: torch or transformers is not installed.
     """
-    torch, transformers = frameworks("runs of a model")
+    torch, transformers = frameworks("runs of a model", "measure")
     gguf = path.suffix.lower() == ".gguf"
     folder = path.parent if gguf or path.is_file() else path
     if not gguf and not any(folder.glob("*.safetensors")):
@@ -76,7 +76,7 @@ def random_weights(values: Mapping[str, Any], origin: str, loading: Loading) -> 
         InputError: the framework has no class for the config, or not enough memory.
         MissingExtraError: torch or transformers is not installed.
     """
-    torch, transformers = frameworks("runs of a model")
+    torch, transformers = frameworks("runs of a model", "measure")
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     kind = values.get("model_type")

@@ -67,7 +67,7 @@ def check_device(device: str) -> str:
     here = devices()
     name = full_name(device, here)
     if name is None:
-        raise InputError(f"--device is {device[:60]!r}; this machine has {', '.join(here)}")
+        raise InputError(f"--device is {str(device)[:60]!r}; this machine has {', '.join(here)}")
     return name
 
 

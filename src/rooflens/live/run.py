@@ -73,11 +73,11 @@ class Times:
 def time_phases(runner: Runner, schedule: Schedule) -> Times:
     """Time `schedule.repeat` runs of both phases after its warm-up, nothing recorded inside them.
 
-    A run that is interrupted, or whose memory or device is gone, returns the repeats that were complete, if there is
-    one.
+    A run that is interrupted, or that fails (its memory or device is gone, its model's code raises), returns the
+    repeats that were complete, if there is one.
 
     Raises:
-        KeyboardInterrupt, MemoryError, RuntimeError: before the first repeat was complete.
+        KeyboardInterrupt, Exception: whatever ended it before the first repeat was complete.
     """
     times, spent = Times(), _Spent(schedule.meter)
     whole = schedule.warmup + schedule.repeat
@@ -94,10 +94,10 @@ def time_phases(runner: Runner, schedule: Schedule) -> Times:
                 if index == schedule.warmup - 1:
                     spent.forget()
                 if index >= schedule.warmup:
-                    times.prefill_s.append(prefill_s)
                     times.decode_s += [decode_s] if schedule.steps else []
+                    times.prefill_s.append(prefill_s)
                     _probe(schedule, times)
-    except (KeyboardInterrupt, MemoryError, RuntimeError) as cause:
+    except (KeyboardInterrupt, Exception) as cause:  # a model's code raises whatever it runs into
         if not times.prefill_s:
             raise
         times.partial = True

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,9 @@ from rooflens.errors import InputError
 from rooflens.live.device import Device
 from rooflens.live.nvtx import range as nvtx_range
 from rooflens.live.trace import phase_range, traced
+
+LARGEST = 2**40
+"""Largest number of passes, sequences or tokens that is taken for one."""
 
 PHASES = tuple(str(kind) for kind in PhaseKind)
 
@@ -50,6 +54,7 @@ class Recorder:
     _tracing: bool = False
     _plain: bool = False
     _done: bool = False
+    _thread: int = field(default_factory=get_ident)
 
     def passes(self, plain: int = 3) -> Iterator[int]:
         """Numbers of the passes to run: `plain` ones that give the times, then one that is traced.
@@ -57,8 +62,9 @@ class Recorder:
         Raises:
             InputError: fewer than one plain pass, or phases that ran before.
         """
-        if plain < 1 or self.entries:
-            raise InputError("passes takes at least 1 plain pass, and comes before the first phase")
+        check_size("plain", plain, 1)
+        if self.entries:
+            raise InputError("passes comes before the first phase, and a phase has run; begin the loop with it")
         self._plain = True
         yield from range(plain)
         self._plain = False
@@ -67,7 +73,13 @@ class Recorder:
         self.stop()
 
     def start(self) -> None:
-        """Turn the instrument on, once."""
+        """Turn the instrument on, once.
+
+        Raises:
+            InputError: it is on already for something else, or this is another thread than that of the block, of which
+                the profiler would record nothing and end the process.
+        """
+        self.check_thread()
         if not self._tracing and not self._done:
             self._stack.enter_context(traced(self.device, self.file))
             self._tracing = True
@@ -77,6 +89,11 @@ class Recorder:
         if self._tracing:
             self._tracing, self._done = False, True
             self._stack.close()
+
+    def check_thread(self) -> None:
+        """Raises InputError in another thread than the one that opened the block."""
+        if get_ident() != self._thread:
+            raise InputError("a phase ran in another thread than its block; open the block in the thread that runs it")
 
     @contextmanager
     def phase(
@@ -94,8 +111,14 @@ class Recorder:
         they are read from the trace. steps: forward passes inside; those of the model that is watched unless given.
 
         Raises:
-            InputError: another name, or a phase inside a phase.
+            InputError: another name, a size that is no whole number in its range, another thread, or a phase inside a
+                phase.
         """
+        self.check_thread()
+        for size, value, least in (("batch", batch, 1), ("tokens", tokens, 1), ("cached", cached, 0)):
+            if value is not None:
+                check_size(size, value, least)
+        check_size("steps", steps, 0)
         if name not in PHASES or self.current is not None:
             inside = f"inside {self.current}" if self.current else f"expected {' or '.join(PHASES)}"
             raise InputError(f"phase {name!r} cannot start: {inside}")
@@ -153,6 +176,7 @@ class Watch:
 
     def _enter(self, _model: Any, args: Any, kwargs: dict[str, Any]) -> None:
         recorder = self.recorder
+        recorder.check_thread()
         if recorder.current is not None:
             recorder.steps += 1
             return
@@ -177,6 +201,12 @@ class Watch:
         stack.close()
         self._ended = perf_counter()
         self.recorder.add(name, Entry(self._ended - begun, self.recorder.tracing, 1, **sizes))
+
+
+def check_size(name: str, value: object, least: int) -> None:
+    """Raises InputError for a size that is no whole number from `least` to `LARGEST`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
+        raise InputError(f"{name} is {repr(value)[:40]}; expected a whole number from {least} to {LARGEST:,}")
 
 
 def sizes_of(args: Any, kwargs: dict[str, Any]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rooflens.errors import InputError
 from rooflens.frameworks import quiet_stderr
 from rooflens.live.device import Device
 
@@ -17,9 +18,13 @@ def traced(device: Device, path: Path, *, shapes: bool = True) -> Iterator[Any]:
 
     The profiler is started once before, for a moment, since its first start takes a while and would count as the run's.
     What was given to the device before has ended when the recording begins.
+
+    Raises:
+        InputError: the profiler records something else.
     """
     from torch.profiler import profile
 
+    check_free()
     with quiet_stderr():
         with profile(activities=device.activities()):
             pass
@@ -32,7 +37,16 @@ def traced(device: Device, path: Path, *, shapes: bool = True) -> Iterator[Any]:
     finally:
         with quiet_stderr():
             session.__exit__(None, None, None)
-    session.export_chrome_trace(str(path))
+    with quiet_stderr():
+        session.export_chrome_trace(str(path))
+
+
+def check_free() -> None:
+    """Raises InputError where PyTorch's profiler records already: a second recording ends the process."""
+    import torch
+
+    if torch.autograd._profiler_enabled():
+        raise InputError("PyTorch's profiler is on already, and records one thing at a time; end its block first")
 
 
 def phase_range(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,15 @@ def config_values(model: str | Path) -> tuple[str, dict[str, Any]]:
     if text.endswith(".gguf"):
         raise ConfigError(f"{text} is a GGUF file, which holds no config; expected {_WHAT}")
     path = Path(text)
-    key = None if path.exists() or text.endswith(".json") else bundled_key(text)
+    there = os.path.exists(text)
+    key = None if there or text.endswith(".json") else bundled_key(text)
     if key:
         record = resources.files("rooflens") / "data" / "models" / f"{key}.json"
         return key, dict(parse_json_object(record.read_bytes(), f"bundled {key}", ConfigError)["config"])
-    file = path if path.exists() or text.endswith(".json") else _from_hub(text)
+    file = path if there or text.endswith(".json") else _from_hub(text)
     file = file / "config.json" if file.is_dir() else file
     values = parse_json_object(read_bounded(file, MAX_CONFIG_BYTES, ConfigError, _WHAT), str(file), ConfigError)
-    name = text if file is not path and not path.exists() else _stem(file)
+    name = text if file is not path and not there else _stem(file)
     return name, values
 
 
