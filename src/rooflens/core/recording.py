@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from rooflens.core.op import Op, OpKind
+from rooflens.core.scenario import PhaseKind
 from rooflens.core.timed import TimedPhase
 
 
@@ -40,11 +42,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedPhase:
-    """A phase of a recording with the tokens of its pass, where the file tells them."""
+class KernelRun:
+    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that."""
 
+    name: str
+    kind: OpKind
+    seconds: float
+    op: Op | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPhase:
+    """A phase of a recording: its mean pass, and of that pass the tokens and the kernels in order of time.
+
+    kind: what the pass does. step: its tokens, where the file tells them. runs: of the first pass; empty where the
+    format does not keep the order.
+    """
+
+    kind: PhaseKind
     timed: TimedPhase
     step: Step | None = None
+    runs: tuple[KernelRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
