@@ -1,0 +1,65 @@
+"""Recording: what a file of another profiler holds, before it is placed under anybody's roofs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rooflens.core.timed import TimedPhase
+
+
+class Format(str, Enum):
+    """Formats that are read, as `rooflens import` names them."""
+
+    KINETO = "kineto"
+    NSYS = "nsys"
+    NCU = "ncu"
+    ROCPROF = "rocprof"
+    DCGMI = "dcgmi"
+    PROMETHEUS = "prometheus"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The tokens of one pass of an engine, as its annotation gives them; a sum over its sequences each.
+
+    context, generation: sequences that are read (prefill) and that get one more token (decode). q_tokens: new tokens;
+    kv_tokens: tokens that each attends to, its own among them; pairs: sum of new times attended tokens; squares: sum of
+    the squares of new tokens. Of context and generation apart, each a pair.
+    """
+
+    context: int
+    generation: int
+    q_tokens: tuple[int, int]
+    kv_tokens: tuple[int, int] | None = None
+    pairs: tuple[int, int] | None = None
+    squares: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPhase:
+    """A phase of a recording with the tokens of its pass, where the file tells them."""
+
+    timed: TimedPhase
+    step: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The timed phases of one file or of several that belong together.
+
+    device: what the file calls the device it ran on, "" where it does not say; nothing is guessed from it.
+    multiprocessors, memory_bytes: of that device where the file has them. notes: what a reader should know, one
+    sentence each; what could not be read is among them.
+    """
+
+    format: Format
+    sources: tuple[str, ...]
+    phases: tuple[RecordedPhase, ...]
+    device: str = ""
+    multiprocessors: int | None = None
+    memory_bytes: int | None = None
+    notes: tuple[str, ...] = ()
