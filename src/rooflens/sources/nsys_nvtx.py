@@ -91,6 +91,8 @@ def sized(node: Node | None) -> Node | None:
     """
     for around in node.outward() if node is not None else ():
         text = around.range.text
+        if "::" not in text:
+            continue
         work = work_of(plain_name(plain_text(text)))
         if _SIZES.search(text) and (work in _COUNTED or (work is Work.ATTENTION and _one_query(text))):
             return around
