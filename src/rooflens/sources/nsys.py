@@ -101,37 +101,43 @@ def _without_graphs_of_nodes(activities: Sequence[Activity]) -> list[Activity]:
 def _notes(found: Placed, activities: Sequence[Activity], met: Sized, *, named: bool) -> Iterator[str]:
     """What a reader should know of how the phases came about, one sentence each."""
     if found.outside:
-        yield f"{found.outside:,} copies before the first kernel or after the last are left out"
+        yield f"{_some(found.outside, 'copy', 'copies')} before the first kernel or after the last: left out"
     if "all" in found.phases and not named:
         yield "no NVTX range is named prefill or decode: the whole recording is one phase"
     elif found.absent:
         yield f"no range named {' or '.join(found.absent)} launched a kernel on this GPU"
     if found.by_time:
-        yield f"{found.by_time:,} kernels and copies have no record of their launch; they were placed by their time"
+        without = _some(found.by_time, "kernel or copy", "kernels and copies")
+        yield f"{without} without a record of the launch: placed by time"
     for name, passes in found.phases.items():
-        late = sum(max(0, one.finish - one.end) for one in passes)
-        if late and passes[0].process:
+        late = sum(one.finish - one.end for one in passes)
+        if late:
             yield f"the GPU worked on {late / 1e6 / len(passes):,.3f} ms after a range of {name} had ended: that counts"
     graphs = [a for a in activities if a.table == "GRAPH_TRACE"]
     if graphs:
         spent = sum(a.end - a.start for a in graphs) / 1e6
         yield (
-            f"{len(graphs):,} CUDA graphs were recorded as wholes ({spent:,.2f} ms); "
+            f"{_some(len(graphs), 'CUDA graph was', 'CUDA graphs were')} recorded whole ({spent:,.2f} ms); "
             "record with --cuda-graph-trace=node to see their kernels"
         )
     if met.counted:
-        yield f"{met.counted:,} ops were counted by the sizes of their NVTX range, each tensor in its kernel's dtype"
+        ops = _some(met.counted, "op was", "ops were")
+        yield f"{ops} counted by the sizes of the NVTX range around, every tensor in the dtype that the kernel's name tells"
     else:
         yield "Nsight Systems records no shapes: FLOP and bytes of kernels are not known, their kind is by their names"
     if met.without_dtype:
-        yield f"{met.without_dtype:,} ops have sizes but a kernel whose name tells no dtype; they are not counted"
+        yield f"{_some(met.without_dtype, 'op', 'ops')} with sizes but a kernel whose name tells no dtype: not counted"
 
 
 def _unread(export: Export) -> Iterator[str]:
     if export.unread:
-        yield f"{export.unread:,} events could not be read"
+        yield f"{_some(export.unread, 'event', 'events')} could not be read"
     if export.odd:
         yield f"tables without a column that is needed were left out: {', '.join(map(clean, dict.fromkeys(export.odd)))}"
+
+
+def _some(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _has(ranges: Sequence[Range]) -> str:

@@ -96,7 +96,7 @@ def sized(node: Node | None) -> Node | None:
         work = work_of(plain_name(plain_text(text)))
         if _SIZES.search(text) and (work in _COUNTED or (work is Work.ATTENTION and _one_query(text))):
             return around
-        if work not in (Work.FREE, Work.COMPOSITE, Work.UNKNOWN):
+        if work not in (Work.FREE, Work.UNKNOWN):
             return None
     return None
 

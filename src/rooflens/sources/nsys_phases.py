@@ -22,21 +22,23 @@ Key = tuple[int, int | None]
 class Pass:
     """One pass: its range on the CPU in ns, and what it ran.
 
-    begin: where it begins, which is after the work of ranges that ended before it. finish: its range's end or that of
-    its last activity, whichever is later.
+    begin: where it begins, which is after the work of ranges that ended before it. on_cpu: whether it is a range of the
+    program, whose work may end after it.
     """
 
     start: int
     end: int
     thread: int = 0
     process: int = 0
-    nests: bool = True
+    on_cpu: bool = True
     activities: list[Activity] = field(default_factory=list)
     begin: int = 0
 
     @property
     def finish(self) -> int:
-        """The end of the pass in ns."""
+        """The end of the pass in ns: its range's, or that of its last activity where that is later."""
+        if not self.on_cpu:
+            return self.end
         return max([self.end, *(activity.end for activity in self.activities)])
 
 
@@ -66,9 +68,7 @@ def placed(
     for range_ in sorted(ranges, key=lambda r: (r.start, -r.end)):
         name = wanted.get(plain_text(range_.text).casefold())
         if name is not None:
-            found.setdefault(name, []).append(
-                Pass(range_.start, range_.end, range_.thread, range_.process, range_.nests)
-            )
+            found.setdefault(name, []).append(Pass(range_.start, range_.end, range_.thread, range_.process))
     by_time: set[int] = set()
     for passes in found.values():
         _fill(_Index(passes), activities, launches, by_time)
@@ -82,8 +82,8 @@ def whole(activities: Sequence[Activity]) -> Placed:
     """Everything as one pass, from the start of the first kernel to the end of the last; copies outside are left out."""
     kernels = [activity for activity in activities if activity.table in ("KERNEL", "GRAPH_TRACE")]
     start, end = min(kernel.start for kernel in kernels), max(kernel.end for kernel in kernels)
-    inside = [activity for activity in activities if start <= activity.start < end or activity in (kernels[-1],)]
-    one = Pass(start, end, activities=inside, begin=start)
+    inside = [activity for activity in activities if start <= activity.start <= end]
+    one = Pass(start, end, on_cpu=False, activities=inside, begin=start)
     return Placed({ALL: [one]}, outside=len(activities) - len(inside))
 
 
