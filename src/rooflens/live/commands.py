@@ -1,4 +1,4 @@
-"""The lines that record a run with a profiler of a vendor, for the version that is installed, and why each flag is there.
+"""The lines that record a run with a vendor's profiler, in the spelling of its version, and why each flag is there.
 
 A tool is a row of `TOOLS`: how its version is asked for and read, and what builds its line.
 """
@@ -75,7 +75,7 @@ def _nsys_flags(version: Version, output: str) -> tuple[Flag, ...]:
     return (
         Flag("--trace=cuda,nvtx", "kernels, copies and their launches; ranges that name prefill and decode"),
         Flag("--cuda-graph-trace=node", "every kernel of a CUDA graph by itself, not the graph as a whole"),
-        Flag(f"{metrics}=all", "the GPU's own counters: SMs active, DRAM read and written; needs the right to read them"),
+        Flag(f"{metrics}=all", "counters of the GPU: SMs active, DRAM read and written; needs the right to read them"),
         Flag("--sample=none", "no samples of the processor: they are not read, and they cost time"),
         Flag("--cpuctxsw=none", "no context switches: they are not read"),
         Flag("--export=sqlite", "the file that is read here, beside the report"),

@@ -56,11 +56,11 @@ _CLASSES = (
     ),
     (OpKind.NORM, r"rms_?norm|layer_?norm|batch_?norm|group_?norm|add_\w*norm|qk_?norm|l2_?norm"),
     # Products: cuBLAS, CUTLASS, CUB's and cuBLAS's gemv and split-K sums, vLLM's wvSplitK, quantised ones (Marlin,
-    # Machete, llama.cpp's mul_mat), templates of torch.compile (triton_tem), and older cuBLAS (volta_sgemm, ampere_).
+    # Machete, llama.cpp's mul_mat), templates of torch.compile (triton_tem), and older cuBLAS (volta_sgemm).
     (
         OpKind.GEMM,
         r"gemm|gemv|xmma|cublas|cutlass_\d|cutlass::(kernel|device_kernel|gemm)|wvsplitk|split_?k_?reduce|"
-        r"(^|_)bmm_|matmul|mul_mat|triton_tem|triton_\w*_mm_|marlin|machete|(ampere|volta|turing|hopper)_\w*(gemm|s884|s16816)|"
+        r"(^|_)bmm_|matmul|mul_mat|triton_tem|triton_\w*_mm_|marlin|machete|"
         r"dot_kernel|wgmma|mfma",
     ),
     (OpKind.SOFTMAX, r"softmax"),
@@ -85,7 +85,10 @@ _DTYPES = (
     (DType.FP8, r"e4m3|e5m2|fp8(?!kvcachedatatype)|float8|nvjet_(sm\d+_)?qq"),
     (DType.FP4, r"e2m1|nvfp4|mxfp4"),
     (DType.BF16, r"bf16|bfloat16|bfloat|df16b|^cijk_[a-z]+_[a-z]+_(bbs|b_bs|bss)_|nvjet_(sm\d+_)?tst"),
-    (DType.FP16, r"fp16|(?<![b\d])f16|half|hgemm|h16816|h1688|h884|^cijk_[a-z]+_[a-z]+_(hhs|h_hs|hb|hss)_|nvjet_(sm\d+_)?hsh"),
+    (
+        DType.FP16,
+        r"fp16|(?<![b\d])f16|half|hgemm|h16816|h1688|h884|^cijk_[a-z]+_[a-z]+_(hhs|h_hs|hb|hss)_|nvjet_(sm\d+_)?hsh",
+    ),
     (DType.FP64, r"f64|double|dgemm"),
     (DType.TF32, r"tf32"),
     (DType.FP32, r"f32|fp32|sgemm|(?<![a-z_])float(?![a-z\d_])|^cijk_[a-z]+_[a-z]+_s_"),

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from rooflens.core.recording import Format, RecordedPhase, Recording
 from rooflens.errors import InputError
-from rooflens.sources.nsys_file import Activity, Export, Range, clean, opened, pid_of
+from rooflens.sources.nsys_file import Export, clean, opened
 from rooflens.sources.nsys_metrics import metric_notes
 from rooflens.sources.nsys_nvtx import enclosing, plain_text
 from rooflens.sources.nsys_ops import Sized, timed_phase
 from rooflens.sources.nsys_phases import NAMES, Placed, placed, whole
+from rooflens.sources.nsys_rows import Activity, Range, activities_of, described, gpus, launches_of, pid_of, ranges_of
 
 _KERNELS = ("KERNEL", "GRAPH_TRACE")
 
@@ -25,22 +26,22 @@ def read_nsys(path: Path, phases: Iterable[str] | None = None) -> Recording:
     """Return the phases of the export at `path`: one pass each, the mean over the NVTX ranges of that name.
 
     phases: names of ranges, whatever their case; "prefill" and "decode" unless given, and where neither is there the
-    whole recording as one phase "all", from the first kernel's start to the last one's end. A phase lasts from its
-    range's start to its end or that of its last kernel, whichever is later; a pass whose GPU is still busy with the
-    pass before begins when that is done. Of several GPUs the one with most kernel time is read, and a note tells of
-    the others.
+    whole recording as one phase "all", from the first kernel's start to the last one's end. A pass lasts from its
+    range's start, or from when the GPU was done with what had been launched before, to the end of its range or that of
+    its last kernel, whichever is later. Of several GPUs the one with most kernel time is read, and a note tells of the
+    others.
 
     Raises:
         InputError: no export of Nsight Systems, damaged, without a kernel, or without the ranges that were named.
     """
     with opened(path) as export:
-        everything = export.activities()
+        everything = activities_of(export)
         if not any(activity.table in _KERNELS for activity in everything):
             raise InputError(f"{path} has no GPU kernel; record with `nsys profile --trace=cuda,nvtx`")
         gpu, activities, notes = _of_one_gpu(export, everything)
         activities = _without_graphs_of_nodes(activities)
-        launches = export.launches({a.launch for a in activities if a.correlation is not None})
-        ranges = export.ranges()
+        launches = launches_of(export, {a.launch for a in activities if a.correlation is not None})
+        ranges = ranges_of(export)
         if phases is None:
             found = placed(activities, launches, ranges, NAMES)
             found = found if found.phases else whole(activities)
@@ -53,7 +54,7 @@ def read_nsys(path: Path, phases: Iterable[str] | None = None) -> Recording:
         timed = [timed_phase(name, passes, nodes, met) for name, passes in found.phases.items()]
         notes += [*_notes(found, activities, met, named=phases is not None), *metric_notes(export, gpu, found.phases)]
         notes += _unread(export)
-        part = export.described(gpu)
+        part = described(export, gpu)
     return Recording(
         format=Format.NSYS,
         sources=(path.name,),
@@ -70,7 +71,7 @@ def _of_one_gpu(export: Export, activities: Sequence[Activity]) -> tuple[int, li
 
     A process numbers the devices that it sees: without a table of what they are, each process has its own.
     """
-    numbers = export.gpus()
+    numbers = gpus(export)
     groups: dict[Hashable, list[Activity]] = {}
     for activity in activities:
         gpu = numbers.get((pid_of(activity.process), activity.device))
@@ -112,7 +113,8 @@ def _notes(found: Placed, activities: Sequence[Activity], met: Sized, *, named: 
     for name, passes in found.phases.items():
         late = sum(one.finish - one.end for one in passes)
         if late:
-            yield f"the GPU worked on {late / 1e6 / len(passes):,.3f} ms after a range of {name} had ended: that counts"
+            mean = f"{late / 1e6 / len(passes):,.3f} ms"
+            yield f"the GPU was done {mean} after a range of {clean(name)} had ended, in the mean: its end is the later one"
     graphs = [a for a in activities if a.table == "GRAPH_TRACE"]
     if graphs:
         spent = sum(a.end - a.start for a in graphs) / 1e6
@@ -122,7 +124,7 @@ def _notes(found: Placed, activities: Sequence[Activity], met: Sized, *, named: 
         )
     if met.counted:
         ops = _some(met.counted, "op was", "ops were")
-        yield f"{ops} counted by the sizes of the NVTX range around, every tensor in the dtype that the kernel's name tells"
+        yield f"{ops} counted by the sizes of the NVTX range around, each tensor in the dtype of the kernel's name"
     else:
         yield "Nsight Systems records no shapes: FLOP and bytes of kernels are not known, their kind is by their names"
     if met.without_dtype:
@@ -133,7 +135,8 @@ def _unread(export: Export) -> Iterator[str]:
     if export.unread:
         yield f"{_some(export.unread, 'event', 'events')} could not be read"
     if export.odd:
-        yield f"tables without a column that is needed were left out: {', '.join(map(clean, dict.fromkeys(export.odd)))}"
+        names = ", ".join(map(clean, dict.fromkeys(export.odd)))
+        yield f"tables without a column that is needed were left out: {names}"
 
 
 def _some(number: int, one: str, many: str) -> str:

@@ -1,8 +1,7 @@
-"""A SQLite export of Nsight Systems as activities of GPUs, launches and ranges: read only, nothing of it run.
+"""A SQLite export of Nsight Systems as rows: opened read only, nothing of it run.
 
-Tables and columns, from exports of the schemas 3.24 and 3.25: times in nanoseconds since the session began; names
-through `StringIds`; a kernel's `globalPid` is the `globalTid` of its launch without the low 24 bits. A table that is
-missing was not recorded. Columns of hosts, users, command lines, processes' names and environments are never read.
+A table that is missing was not recorded. Columns of hosts, users, command lines, processes' names and environments are
+never read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.errors import InputError
-from rooflens.sources.kernel_names import short_kernel_name
 
 LONGEST = 64 * 2**30
 """Bytes of an export at most."""
@@ -26,70 +24,11 @@ MOST = 50_000_000
 
 _EXPECTED = "expected the .sqlite that `nsys export --type sqlite` or `nsys profile --export=sqlite` writes"
 _MAGIC = b"SQLite format 3\x00"
-_CUPTI = "CUPTI_ACTIVITY_KIND_"
+CUPTI = "CUPTI_ACTIVITY_KIND_"
 _LONGEST_NS = 10**15
 _FARTHEST_NS = 2**62
+_MOST_BYTES = 2**60
 _LONGEST_TEXT = 20_000
-_THREAD_BITS = 0xFFFFFF
-_START_END = (60, 71)
-"""Event types of NVTX ranges that one thread starts and another may end (ENUM_NSYS_EVENT_TYPE)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What ran on a GPU: `table` is KERNEL, GRAPH_TRACE, MEMCPY or MEMSET; times in ns.
-
-    name: with its templates; short: without. moved: bytes of a copy; copy_kind: of ENUM_CUDA_MEMCPY_OPER.
-    """
-
-    table: str
-    name: str
-    short: str
-    start: int
-    end: int
-    process: int
-    device: int
-    correlation: int | None
-    moved: int = 0
-    copy_kind: int | None = None
-
-    @property
-    def launch(self) -> tuple[int, int | None]:
-        """What its launch is found by."""
-        return self.process, self.correlation
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """The call of the CUDA runtime or driver that launched something: when it began, on which thread."""
-
-    start: int
-    thread: int
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """An NVTX range: its text, its times in ns. nests: whether it was pushed and popped on its thread."""
-
-    text: str
-    start: int
-    end: int
-    thread: int
-    nests: bool = True
-
-    @property
-    def process(self) -> int:
-        """The process of its thread."""
-        return process_of(self.thread)
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """A GPU of TARGET_INFO_GPU: the name that the driver gives it, its multiprocessors and its memory in bytes."""
-
-    name: str
-    multiprocessors: int | None
-    memory_bytes: int | None
 
 
 @dataclass(slots=True)
@@ -122,110 +61,20 @@ class Export:
                 raise InputError(f"{table} has more than {MOST:,} rows; record a shorter run")
             yield row
 
-    def activities(self) -> list[Activity]:
-        """What ran on GPUs, in order of its start."""
-        found = [*self._kernels(), *self._graphs(), *self._copies("MEMCPY"), *self._copies("MEMSET")]
-        return sorted(found, key=lambda activity: (activity.start, activity.end))
-
-    def _kernels(self) -> Iterator[Activity]:
-        optional = ("deviceId", "correlationId", "globalPid", "demangledName", "shortName")
-        for start, end, device, correlation, process, name, short in self.rows(_CUPTI + "KERNEL", _TIMES, optional):
-            if self._sound(start, end):
-                whole = self.text(name) or self.text(short) or "kernel without a name"
-                brief = short_kernel_name(self.text(short) or whole)
-                brief = short_kernel_name(whole) if brief.lower() in ("kernel", "kernel2", "device_kernel") else brief
-                own = (int_of(process), int_of(device), number_of(correlation))
-                yield Activity("KERNEL", whole, clean(brief), start, end, *own)
-
-    def _graphs(self) -> Iterator[Activity]:
-        optional = ("deviceId", "correlationId", "globalPid", "graphId")
-        for start, end, device, correlation, process, graph in self.rows(_CUPTI + "GRAPH_TRACE", _TIMES, optional):
-            if self._sound(start, end):
-                name = f"CUDA graph {int_of(graph)}"
-                own = (int_of(process), int_of(device), number_of(correlation))
-                yield Activity("GRAPH_TRACE", name, name, start, end, *own)
-
-    def _copies(self, table: str) -> Iterator[Activity]:
-        optional = ("deviceId", "correlationId", "globalPid", "copyKind")
-        rows = self.rows(_CUPTI + table, (*_TIMES, "bytes"), optional)
-        for start, end, moved, device, correlation, process, kind in rows:
-            if self._sound(start, end, moved):
-                name = "Memset" if table == "MEMSET" else f"Memcpy {COPIES.get(number_of(kind) or 0, 'unknown')}"
-                own = (int_of(process), int_of(device), number_of(correlation))
-                yield Activity(table, name, name, start, end, *own, moved, number_of(kind))
-
-    def launches(self, wanted: set[tuple[int, int | None]]) -> dict[tuple[int, int | None], Launch]:
-        """The launch of each (process, correlation) that is `wanted`, the earliest where there are several."""
-        found: dict[tuple[int, int | None], Launch] = {}
-        single = {process for process, _ in wanted} == {0}
-        rows = self.rows(_CUPTI + "RUNTIME", ("start", "correlationId"), ("globalTid",))
-        for start, correlation, thread in rows:
-            if not (_is_whole(start) and _is_whole(correlation)):
-                self.unread += 1
-                continue
-            key = (0 if single else process_of(int_of(thread)), correlation)
-            if key in wanted and (key not in found or start < found[key].start):
-                found[key] = Launch(start, int_of(thread))
-        return found
-
-    def ranges(self) -> list[Range]:
-        """The NVTX ranges that were closed and have a text; marks are none."""
-        found = []
-        optional = ("text", "textId", "globalTid", "eventType")
-        for start, end, text, number, thread, kind in self.rows("NVTX_EVENTS", _TIMES, optional):
-            if end is None:
-                continue
-            label = text if isinstance(text, str) and text else self.text(number)
-            if label and self._sound(start, end):
-                found.append(Range(label, start, end, int_of(thread), kind not in _START_END))
-        return found
-
-    def gpus(self) -> dict[tuple[int, int], int]:
-        """The GPU of each (process, number of a device in that process), by its number in this recording."""
-        rows = self.rows("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId", "pid"))
-        return {(pid, cuda): gpu for gpu, cuda, pid in rows if all(map(_is_whole, (gpu, cuda, pid)))}
-
-    def described(self, gpu: int) -> Gpu | None:
-        """What TARGET_INFO_GPU says of the GPU with that number; of all, where they are alike."""
-        rows = self.rows("TARGET_INFO_GPU", ("id", "name"), ("smCount", "totalMemory"))
-        found = {row[0]: Gpu(clean(row[1]), *map(_positive, row[2:])) for row in rows if isinstance(row[1], str)}
-        alike = set(found.values())
-        return found.get(gpu, alike.pop() if len(alike) == 1 else None)
-
     def text(self, number: object) -> str:
         """The string of that number; empty where there is none."""
         if self._strings is None:
             rows = self.rows("StringIds", ("id", "value"))
-            self._strings = {key: value for key, value in rows if _is_whole(key) and isinstance(value, str)}
+            self._strings = {key: value for key, value in rows if isinstance(key, int) and isinstance(value, str)}
         return self._strings.get(number, "") if isinstance(number, int) else ""
 
-    def _sound(self, start: object, end: object, moved: object = 0) -> bool:
+    def sound(self, start: object, end: object, moved: object = 0) -> bool:
         """Whether an event can be used; one that cannot is counted."""
-        sound = isinstance(start, int) and isinstance(end, int) and isinstance(moved, int)
-        if sound and abs(start) <= _FARTHEST_NS and 0 <= end - start <= _LONGEST_NS and 0 <= moved <= 2**60:  # type: ignore[operator]
-            return True
+        if isinstance(start, int) and isinstance(end, int) and isinstance(moved, int):
+            if abs(start) <= _FARTHEST_NS and 0 <= end - start <= _LONGEST_NS and 0 <= moved <= _MOST_BYTES:
+                return True
         self.unread += 1
         return False
-
-
-_TIMES = ("start", "end")
-
-COPIES = {
-    1: "HtoD",
-    2: "DtoH",
-    3: "HtoA",
-    4: "AtoH",
-    5: "AtoA",
-    6: "AtoD",
-    7: "DtoA",
-    8: "DtoD",
-    9: "HtoH",
-    10: "PtoP",
-    11: "UVM HtoD",
-    12: "UVM DtoH",
-    13: "UVM DtoD",
-}
-"""Kinds of copies: ENUM_CUDA_MEMCPY_OPER of an export, CUpti_ActivityMemcpyKind of CUPTI."""
 
 
 @contextmanager
@@ -247,7 +96,7 @@ def opened(path: Path) -> Iterator[Export]:
             connection.set_authorizer(_allowed)
             export = Export(connection, _columns(connection))
             names = export.columns
-            if "META_DATA_EXPORT" not in names and not any(name.startswith(_CUPTI) for name in names):
+            if "META_DATA_EXPORT" not in names and not any(name.startswith(CUPTI) for name in names):
                 raise InputError(f"{path} is a SQLite file without tables of Nsight Systems; {_EXPECTED}")
             yield export
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as cause:
@@ -281,7 +130,8 @@ def _check(path: Path) -> None:
 def _allowed(action: int, first: str | None, *_: str | None) -> int:
     """SELECT of columns, and the list of a table's columns; nothing else, functions included."""
     listing = action == sqlite3.SQLITE_PRAGMA and first == "table_info"
-    return sqlite3.SQLITE_OK if listing or action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ) else sqlite3.SQLITE_DENY
+    reading = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
+    return sqlite3.SQLITE_OK if listing or reading else sqlite3.SQLITE_DENY
 
 
 def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
@@ -290,7 +140,7 @@ def _columns(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
     found = {}
     for kind, name, sql in listed:
         plain = kind == "table" and isinstance(sql, str) and sql[:13].upper().startswith("CREATE TABLE ")
-        if plain and isinstance(name, str) and (name in _READ or name.startswith(_CUPTI)) and '"' not in name:
+        if plain and isinstance(name, str) and (name in _READ or name.startswith(CUPTI)) and '"' not in name:
             rows = connection.execute(f'PRAGMA table_info("{name}")').fetchall()
             found[name] = frozenset(row[1] for row in rows if isinstance(row[1], str))
     return found
@@ -300,16 +150,6 @@ _READ = frozenset(
     {"META_DATA_EXPORT", "StringIds", "NVTX_EVENTS", "TARGET_INFO_GPU", "TARGET_INFO_CUDA_DEVICE", "GPU_METRICS",
      "TARGET_INFO_GPU_METRICS"}
 )  # fmt: skip
-
-
-def process_of(thread: int) -> int:
-    """The `globalPid` of a `globalTid`: without the 24 bits that number the thread."""
-    return thread & ~_THREAD_BITS
-
-
-def pid_of(process: int) -> int:
-    """The operating system's number in a `globalPid`."""
-    return process >> 24 & _THREAD_BITS
 
 
 def clean(text: str) -> str:
@@ -325,14 +165,6 @@ def int_of(value: object) -> int:
 def number_of(value: object) -> int | None:
     """A whole number, None for anything else."""
     return value if isinstance(value, int) else None
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int)
-
-
-def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 < value < 2**60 else None
 
 
 def _text(data: bytes) -> str:

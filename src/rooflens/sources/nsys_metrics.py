@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from rooflens.sources.nsys_file import Export, int_of
+from rooflens.sources.nsys_file import Export
 from rooflens.sources.nsys_phases import Pass
+from rooflens.sources.nsys_rows import int_of
 
 _NAMES = {
     "sms active": "SMs active",
@@ -14,7 +15,7 @@ _NAMES = {
     "dram read bandwidth": "DRAM read",
     "dram write bandwidth": "DRAM write",
 }
-"""Metrics by the start of their name; each is a share of the peak in per cent ("DRAM Read Bandwidth [Throughput %]")."""
+"""Metrics by the start of their name; shares of the peak in per cent ("DRAM Read Bandwidth [Throughput %]")."""
 
 
 def metric_notes(export: Export, gpu: int, phases: Mapping[str, Sequence[Pass]]) -> list[str]:

@@ -12,13 +12,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rooflens.core.call import Call, Tensor
 from rooflens.core.op import DType
 from rooflens.count.framework_names import Work, work_of
 from rooflens.sources.kineto_file import plain_name
-from rooflens.sources.nsys_file import Launch, Range
+from rooflens.sources.nsys_rows import Launch, Range
 
 _ADDED = re.compile(r", (seq|op_id|sizes|input_op_ids) = ")
 _SIZES = re.compile(r", sizes = (\[[\[\]\d, ]*\])")
@@ -114,8 +114,8 @@ def call_of(text: str, dtype: DType) -> Call | None:
     return Call(plain_name(plain_text(text)), arguments)
 
 
-def _is_size(size: object) -> bool:
-    return bool(isinstance(size, list) and size) and all(isinstance(n, int) and 0 < n < 2**40 for n in size)  # type: ignore[union-attr]
+def _is_size(size: Any) -> bool:
+    return isinstance(size, list) and bool(size) and all(isinstance(n, int) and 0 < n < 2**40 for n in size)
 
 
 def _one_query(text: str) -> bool:

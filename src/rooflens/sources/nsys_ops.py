@@ -1,4 +1,4 @@
-"""Activities of a pass as timed ops: copies with their bytes, kernels by their name, ops of emit_nvtx by their sizes."""
+"""Activities of a pass as timed ops: copies with their bytes, kernels by name, ops of emit_nvtx by their sizes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traff
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.count.framework import counted
 from rooflens.sources.kernel_names import kernel_class, kernel_dtype
-from rooflens.sources.nsys_file import Activity
 from rooflens.sources.nsys_nvtx import Node, call_of, sized
 from rooflens.sources.nsys_phases import Key, Pass
+from rooflens.sources.nsys_rows import Activity
 
 _NOTHING = PointwiseShape(0, 0, 0)
 _ON_DEVICE = frozenset({5, 6, 7, 8, 13})
@@ -109,10 +109,10 @@ def _kernel(activity: Activity) -> Op:
 
 
 def _copy(activity: Activity) -> Op:
-    """A copy inside a device reads and writes its bytes; one from or to the host moves them over the link; a set writes.
+    """A copy inside a device reads and writes its bytes; one from or to the host moves them over the link.
 
-    Derivation: bytes of the record, twice for a copy in the same memory. Of a copy over the link the bytes are the
-    link's: the device's memory, 50 times as fast, does not limit it.
+    Derivation: bytes of the record, which a set writes; twice for a copy in the same memory. Of a copy over the link
+    the bytes are the link's: the device's memory, 50 times as fast, does not limit it.
     """
     moved, kind = activity.moved, activity.copy_kind
     if activity.table == "MEMSET":

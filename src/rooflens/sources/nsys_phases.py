@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
-from rooflens.sources.nsys_file import Activity, Launch, Range
 from rooflens.sources.nsys_nvtx import plain_text
+from rooflens.sources.nsys_rows import Activity, Launch, Range
 
 NAMES = ("prefill", "decode")
 """Phases that are looked for unless others are named."""
@@ -22,7 +23,7 @@ Key = tuple[int, int | None]
 class Pass:
     """One pass: its range on the CPU in ns, and what it ran.
 
-    begin: where it begins, which is after the work of ranges that ended before it. on_cpu: whether it is a range of the
+    begin: where it begins, which is after the work that was launched before its range. on_cpu: whether it is a range of the
     program, whose work may end after it.
     """
 
@@ -58,7 +59,7 @@ def placed(
     ranges: Iterable[Range],
     names: Sequence[str],
 ) -> Placed:
-    """Put `activities` into the ranges that are called one of `names`, whatever their case; those with none are dropped.
+    """Put `activities` into the ranges that are called one of `names`, whatever their case; empty ones are dropped.
 
     A range holds what its thread launched inside it, what threads without ranges of that phase launched meanwhile in
     the same process, and what has no launch and began meanwhile.
@@ -74,12 +75,12 @@ def placed(
         _fill(_Index(passes), activities, launches, by_time)
     full = {name: [one for one in found[name] if one.activities] for name in names if name in found}
     full = {name: passes for name, passes in full.items() if passes}
-    _begin([one for passes in full.values() for one in passes])
+    _begin((one for passes in full.values() for one in passes), activities, launches)
     return Placed(full, len(by_time), tuple(name for name in names if name not in full))
 
 
 def whole(activities: Sequence[Activity]) -> Placed:
-    """Everything as one pass, from the start of the first kernel to the end of the last; copies outside are left out."""
+    """Everything as one pass, from the start of the first kernel to the end of the last, without copies outside."""
     kernels = [activity for activity in activities if activity.table in ("KERNEL", "GRAPH_TRACE")]
     start, end = min(kernel.start for kernel in kernels), max(kernel.end for kernel in kernels)
     inside = [activity for activity in activities if start <= activity.start <= end]
@@ -116,9 +117,7 @@ def _at(passes: list[Pass], moment: int) -> Pass | None:
     return passes[at] if at >= 0 and moment < passes[at].end else None
 
 
-def _fill(
-    index: _Index, activities: Sequence[Activity], launches: Mapping[Key, Launch], by_time: set[int]
-) -> None:
+def _fill(index: _Index, activities: Sequence[Activity], launches: Mapping[Key, Launch], by_time: set[int]) -> None:
     for activity in activities:
         launch = launches.get(activity.launch)
         if launch is None:
@@ -133,12 +132,20 @@ def _fill(
             one.activities.append(activity)
 
 
-def _begin(passes: list[Pass]) -> None:
-    """A pass begins when the work of every range that ended before its own is done: its launches waited for that."""
-    ended = sorted(passes, key=lambda one: one.end)
-    reached, at = 0, 0
-    for one in sorted(passes, key=lambda one: one.start):
-        while at < len(ended) and ended[at].end <= one.start:
-            reached = ended[at].finish if at == 0 else max(reached, ended[at].finish)
-            at += 1
-        one.begin = max(one.start, reached) if at else one.start
+def _begin(passes: Iterable[Pass], activities: Sequence[Activity], launches: Mapping[Key, Launch]) -> None:
+    """A pass begins with its range, or later, when the GPU is done with what was launched before: it waits for that.
+
+    It never begins after its own first activity.
+    """
+    moments = sorted((_launched(activity, launches), activity.end) for activity in activities)
+    reached = list(accumulate((end for _, end in moments), max))
+    for one in passes:
+        before = bisect_left(moments, (one.start,))
+        waited = reached[before - 1] if before else one.start
+        first = min(activity.start for activity in one.activities)
+        one.begin = max(one.start, min(waited, first))
+
+
+def _launched(activity: Activity, launches: Mapping[Key, Launch]) -> int:
+    launch = launches.get(activity.launch)
+    return launch.start if launch is not None else activity.start
