@@ -22,6 +22,7 @@ COMMANDS = {
     "gpu": "List the accelerators, or print one with each number's source.",
     "ceilings": "Measure what this machine itself reaches, and keep it.",
     "explain": "Explain the roofline model: a 30-second revision and a glossary.",
+    "command": "Print, or run, the line that records a run with a vendor's profiler.",
     "place": "Put any FLOP and byte count under a roof.",
 }
 """Commands with their one-line help, so that `--help` imports none of them."""
