@@ -32,6 +32,11 @@ def phase_of(name: str) -> PhaseKind | None:
     return PhaseKind.STEP if _WHOLE.fullmatch(name) or _STEP.fullmatch(name) else None
 
 
+def kind_of(name: str) -> PhaseKind:
+    """What a range named `name` is a pass of, STEP where its name does not tell."""
+    return phase_of(name) or PhaseKind.STEP
+
+
 def step_of(name: str) -> Step | None:
     """The tokens that an engine's annotation states; None where it states none, or more than any pass has."""
     found = _EXECUTE.fullmatch(name)

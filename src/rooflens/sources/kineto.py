@@ -51,7 +51,7 @@ def read_kineto(
     events, phases = read_events(path), tuple(phases)
     roots = forest(events, convention)
     gpu = Gpu.of(roots, [event for event in events if event.category in KERNELS])
-    found = [_phase(_ranges(roots, name), gpu, (references or {}).get(name, ())) for name in phases]
+    found = [timed_phase(ranges_named(roots, name), gpu, (references or {}).get(name, ())) for name in phases]
     if not any(found):
         named = sorted({event.name for event in events if event.category in RANGES})[:5]
         has = f"its ranges are {', '.join(named)}" if named else "it has no ranges"
@@ -65,7 +65,7 @@ def read_references(path: Path, phase: str, *, convention: AttentionFlops) -> li
     Raises:
         InputError: no trace of PyTorch's profiler.
     """
-    ranges = _ranges(forest(read_events(path), convention), phase)
+    ranges = ranges_named(forest(read_events(path), convention), phase)
     return [Reference(node.name, _module(node), node.op) for range_ in ranges[:1] for node in _working(range_)]
 
 
@@ -75,7 +75,7 @@ def _module(node: Node) -> str:
     return next((name.removeprefix(MODULE_RANGE) for name in ranges if name.startswith(MODULE_RANGE)), "")
 
 
-def _ranges(roots: Sequence[Node], name: str) -> list[Node]:
+def ranges_named(roots: Sequence[Node], name: str) -> list[Node]:
     """The ranges that are named `name`, in order of time; one inside another of that name is part of it."""
     found = [n for root in roots for n in root.inside() if n.event.name == name and n.event.category in RANGES]
     mine = {id(node) for node in found}
@@ -90,7 +90,7 @@ def _working(range_: Node) -> Iterator[Node]:
             yield node
 
 
-def _phase(ranges: Sequence[Node], gpu: Gpu, references: Sequence[Reference]) -> TimedPhase | None:
+def timed_phase(ranges: Sequence[Node], gpu: Gpu, references: Sequence[Reference] = ()) -> TimedPhase | None:
     """The mean pass of `ranges`; on a GPU it ends when the last kernel that it launched does."""
     if not ranges:
         return None

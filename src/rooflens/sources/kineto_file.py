@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +74,42 @@ class Event(msgspec.Struct, frozen=True):
         return self.start + self.duration
 
 
+class Device(msgspec.Struct, frozen=True):
+    """The GPU of a trace, as its driver calls it; a trace has neither its bandwidth nor its clock."""
+
+    name: str = ""
+    multiprocessors: int | None = msgspec.field(default=None, name="numSms")
+    memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")
+
+
 class _File(msgspec.Struct, frozen=True):
     events: list[Event] = msgspec.field(name="traceEvents")
+    devices: list[Device] = msgspec.field(default_factory=list, name="deviceProperties")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The complete events of a trace in the order of the file, its devices, and how many events were of no use.
+
+    Nothing else is kept: host, environment and metadata of the file are never decoded.
+    """
+
+    events: list[Event]
+    devices: list[Device]
+    dropped: int
 
 
 def read_events(path: Path) -> list[Event]:
     """Return the complete events of the trace at `path`, in the order of the file.
+
+    Raises:
+        InputError: as `read_trace` does.
+    """
+    return read_trace(path).events
+
+
+def read_trace(path: Path) -> Trace:
+    """Return what is used of the trace at `path`.
 
     Raises:
         InputError: it cannot be read, is no JSON, is cut short, has no traceEvents, or more than `LONGEST` bytes.
@@ -90,7 +121,9 @@ def read_events(path: Path) -> list[Event]:
         raise InputError(
             f"{path} is no trace of PyTorch's profiler ({cause}); expected JSON with traceEvents"
         ) from cause
-    return [event for event in file.events if event.phase == "X" and event.duration >= 0]
+    complete = [event for event in file.events if event.phase == "X"]
+    events = [event for event in complete if event.duration >= 0]
+    return Trace(events, file.devices, len(complete) - len(events))
 
 
 def _unpacked(path: Path) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rooflens.core.recording import Format, RecordedPhase, Recording
 from rooflens.errors import InputError
+from rooflens.sources.annotations import kind_of
 from rooflens.sources.nsys_file import Export, clean, opened
 from rooflens.sources.nsys_metrics import metric_notes
 from rooflens.sources.nsys_nvtx import enclosing, plain_text
@@ -58,7 +59,7 @@ def read_nsys(path: Path, phases: Iterable[str] | None = None) -> Recording:
     return Recording(
         format=Format.NSYS,
         sources=(path.name,),
-        phases=tuple(RecordedPhase(phase) for phase in timed),
+        phases=tuple(RecordedPhase(kind_of(phase.name), phase) for phase in timed),
         device=part.name if part is not None else "",
         multiprocessors=part.multiprocessors if part is not None else None,
         memory_bytes=part.memory_bytes if part is not None else None,
