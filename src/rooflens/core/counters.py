@@ -1,4 +1,4 @@
-"""KernelCounters: what hardware counters say about one launch of a kernel, before it is placed under anybody's roofs."""
+"""KernelCounters: what hardware counters say about one launch of a kernel, before it is under anybody's roofs."""
 
 from __future__ import annotations
 

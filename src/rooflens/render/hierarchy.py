@@ -139,9 +139,7 @@ def _kernel(held: Sequence[LevelPoint]) -> KernelDocument:
 
 
 def _level(point: LevelPoint) -> LevelDocument:
-    return LevelDocument(
-        point.level, point.moved, point.intensity, point.achieved, point.bandwidth, point.share
-    )
+    return LevelDocument(point.level, point.moved, point.intensity, point.achieved, point.bandwidth, point.share)
 
 
 def _notes(launches: Sequence[Sequence[LevelPoint]]) -> list[str]:
@@ -150,7 +148,9 @@ def _notes(launches: Sequence[Sequence[LevelPoint]]) -> list[str]:
     unknown = sum(held[0].counters.flops is None for held in launches)
     if unknown:
         text = "kernel has" if unknown == 1 else "kernels have"
-        notes[f"{unknown} {text} no FLOP: what was counted does not tell what it computed (`missing` in the JSON)"] = None
+        notes[f"{unknown} {text} no FLOP: what was counted does not tell what it computed (`missing` in the JSON)"] = (
+            None
+        )
     if any(not held[0].counters.complete and held[0].counters.flops is not None for held in launches):
         notes["FLOP marked >= are at least that: not every pipe was counted"] = None
     return list(notes)

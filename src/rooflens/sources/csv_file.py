@@ -49,4 +49,6 @@ def rows_of(lines: Iterable[str], path: Path, what: str) -> Iterator[list[str]]:
             if row:
                 yield row
     except csv.Error as cause:
-        raise InputError(f"{path} is no table that can be read ({cause}, row {rows.line_num}); expected {what}") from cause
+        raise InputError(
+            f"{path} is no table that can be read ({cause}, row {rows.line_num}); expected {what}"
+        ) from cause

@@ -98,7 +98,9 @@ def is_read(metric: str) -> bool:
     return _READ.fullmatch(metric) is not None
 
 
-def counters_of(launch: Launch, *, notes: tuple[str, ...] = (), controls: Mapping[str, str] | None = None) -> KernelCounters:
+def counters_of(
+    launch: Launch, *, notes: tuple[str, ...] = (), controls: Mapping[str, str] | None = None
+) -> KernelCounters:
     """The counters of `launch`: FLOP by pipe, bytes by level, and by name what of them is missing.
 
     A rate of a section stands in for a count that the report lacks, times the duration; a note then says so.
@@ -144,7 +146,9 @@ def _vector(found: _Found) -> dict[str, float]:
         flops[pipe] = sum(f * (c or 0) for _, f, c, _ in counts) + sum(factor * count for factor, count in packed)
         rated = rated or any(of_rate and count for *_, count, of_rate in counts)
     if rated:
-        found.notes.append("FLOP of the vector units are derived: instructions per cycle times cycles per second and time")
+        found.notes.append(
+            "FLOP of the vector units are derived: instructions per cycle times cycles per second and time"
+        )
     return flops
 
 

@@ -31,6 +31,9 @@ _MATRIX = {
 }
 _VECTOR = {"FP16Flops": DType.FP16, "FP32Flops": DType.FP32, "FP64Flops": DType.FP64}
 _CACHES = ("L2", "L1", "LDS")
+_SPELT = {"HBMBwHigh": "hbmBwHigh", "MFMAI8OpsLow": "MFMAFI8OpsLow"}
+"""Columns as rocprof-compute spells them in its own headers."""
+
 _GIGA = 1e9
 """rocprof-compute writes GB/s and GFLOP/s."""
 
@@ -116,13 +119,7 @@ def _ceiling(row: dict[str, str], column: str, path: Path) -> Ceiling | None:
     value = _figure(row.get(column))
     if value is None:
         return None
-    # headers spell "hbmBwHigh" and "MFMAFI8OpsLow" too
-    low = _figure(row.get(f"{column}Low"))
-    high = _figure(row.get(f"{column}High", row.get(f"{column[:1].lower()}{column[1:]}High")))
-    if column == "HBMBw":
-        high = _figure(row.get("HBMBwHigh", row.get("hbmBwHigh")))
-    if column == "MFMAI8Ops":
-        low = _figure(row.get("MFMAI8OpsLow", row.get("MFMAFI8OpsLow")))
+    low, high = (_figure(row.get(name, row.get(_SPELT.get(name, "")))) for name in (f"{column}Low", f"{column}High"))
     spread = None if low is None or high is None or high < low else (high - low) / value
     return Ceiling(value * _GIGA, Provenance("measured", f"rocprof-compute, {path.name}", column), spread)
 
@@ -136,9 +133,9 @@ def _figure(text: str | None) -> float | None:
     return value if math.isfinite(value) and 0 < value < 1e9 else None
 
 
-def _kind(name: str) -> OpKind:
+def _kind(name: str) -> OpKind:  # noqa: ARG001
     """What the kernel `name` is."""
-    return OpKind.OTHER if name else OpKind.OTHER
+    return OpKind.OTHER
 
 
 def _timed(name: str, group: Sequence[Dispatch]) -> TimedOp:
