@@ -36,6 +36,8 @@ def read_report(path: Path) -> dict[tuple[str, str, str], Launch]:
         launches = [_launch(action, number) for number, action in enumerate(actions)]
     except Exception as cause:  # the module raises what its C++ library does
         raise InputError(f"{path} could not be read by ncu_report ({cause}); export it with {_EXPORT}") from cause
+    if not launches:
+        raise InputError(f"{path} has no launch that ncu_report can read; expected a report of Nsight Compute")
     return {("", str(launch.id), launch.name): launch for launch in launches}
 
 
