@@ -385,7 +385,7 @@ class _Metric(SimpleNamespace):
 def _module(metrics: dict[str, tuple[str, Any]], error: Exception | None = None, actions: int = 1) -> ModuleType:
     """A stand-in for the vendor's module, with the part of its interface that is used."""
     held = {name: _Metric(held=value, of=unit) for name, (unit, value) in metrics.items()}
-    action = SimpleNamespace(name=lambda: "gemv", metric_names=lambda: tuple(held), metric_by_name=held.get)
+    action = SimpleNamespace(name=lambda base: f"gemv{base}", metric_names=lambda: tuple(held), metric_by_name=held.get)
     part = SimpleNamespace(num_actions=lambda: actions, action_by_idx=lambda i: action)
 
     def load_report(path: str) -> Any:
@@ -395,6 +395,7 @@ def _module(metrics: dict[str, tuple[str, Any]], error: Exception | None = None,
 
     module = ModuleType("ncu_report")
     module.load_report = load_report
+    module.IAction = SimpleNamespace(NameBase_DEMANGLED="(int, float)")
     return module
 
 
@@ -418,7 +419,8 @@ def test_a_report_is_read_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path = tmp_path / "a.ncu-rep"
     path.write_bytes(b"NVR")
     (launch,) = read_ncu(path)
-    assert (launch.flops, launch.device) == (2_293_760, "NVIDIA H100 80GB HBM3")
+    assert (launch.name, launch.device) == ("gemv(int, float)", "NVIDIA H100 80GB HBM3")
+    assert launch.flops == 2_293_760
     assert launch.seconds == pytest.approx(6.75e-6)
     assert (launch.grid, launch.block) == ((224, 1, 1), None)
     monkeypatch.setitem(sys.modules, "ncu_report", _module({}, RuntimeError("bad magic")))

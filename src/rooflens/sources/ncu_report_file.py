@@ -33,7 +33,9 @@ def read_report(path: Path) -> dict[tuple[str, str, str], Launch]:
         report = ncu_report.load_report(str(path))
         ranges = [report.range_by_idx(i) for i in range(report.num_ranges())]
         actions = [part.action_by_idx(i) for part in ranges for i in range(part.num_actions())]
-        launches = [_launch(action, number) for number, action in enumerate(actions)]
+        launches = [
+            _launch(action, number, ncu_report.IAction.NameBase_DEMANGLED) for number, action in enumerate(actions)
+        ]
     except Exception as cause:  # the module raises what its C++ library does
         raise InputError(f"{path} could not be read by ncu_report ({cause}); export it with {_EXPORT}") from cause
     if not launches:
@@ -41,8 +43,8 @@ def read_report(path: Path) -> dict[tuple[str, str, str], Launch]:
     return {("", str(launch.id), launch.name): launch for launch in launches}
 
 
-def _launch(action: Any, number: int) -> Launch:
-    launch = Launch(str(action.name()), number, _sizes(action, "grid"), _sizes(action, "block"))
+def _launch(action: Any, number: int, base: Any) -> Launch:
+    launch = Launch(str(action.name(base)), number, _sizes(action, "grid"), _sizes(action, "block"))
     for name in action.metric_names():
         if is_read(name):
             metric = action.metric_by_name(name)
