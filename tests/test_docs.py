@@ -19,6 +19,7 @@ from rooflens.cli import COMMANDS
 from rooflens.render.audit import AuditDocument
 from rooflens.render.csv import columns
 from rooflens.render.document import ModelDocument, ProfileDocument
+from rooflens.render.hierarchy import HierarchyDocument
 from rooflens.sources.architectures import FAMILIES
 from tests.live.kept import keep
 
@@ -46,7 +47,7 @@ def fields(kind: Any) -> set[str]:
     return {name for part in schema["$defs"].values() for name in part.get("properties", {})}
 
 
-@pytest.mark.parametrize("kind", [ProfileDocument, ModelDocument, AuditDocument])
+@pytest.mark.parametrize("kind", [ProfileDocument, ModelDocument, AuditDocument, HierarchyDocument])
 def test_every_json_field_is_described(kind: Any) -> None:
     page = text("docs/json.md")
     missing = [name for name in sorted(fields(kind)) if not re.search(rf"`{name}(\[\])?`", page)]
