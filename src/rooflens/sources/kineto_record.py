@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rooflens.core.op import OpKind
 from rooflens.core.recording import Format, KernelRun, RecordedPhase, Recording, Step
 from rooflens.core.scenario import AttentionFlops, PhaseKind
 from rooflens.core.timed import TimedPhase
@@ -83,16 +82,10 @@ def _recorded(kind: PhaseKind, ranges: Sequence[Node], gpu: Gpu) -> RecordedPhas
     timed = timed_phase(ranges, gpu)
     if timed is None or not timed.ops:
         return None
-    runs = tuple(
-        KernelRun(piece.name, _class(piece.name), piece.seconds, piece.node.op if piece.node is not None else None)
-        for piece in gpu.launched(ranges[:1]).pieces
-    )
+    pieces = gpu.launched(ranges[:1]).pieces
+    runs = tuple(KernelRun(p.name, kernel_class(p.name), p.seconds, p.node.op if p.node else None) for p in pieces)
     steps = [step for node in ranges if (step := step_of(node.event.name)) is not None]
     return RecordedPhase(kind, replace(timed, name=str(kind)), _mean(steps), runs)
-
-
-def _class(name: str) -> OpKind:
-    return kernel_class(name)
 
 
 def _mean(steps: Sequence[Step]) -> Step | None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from rooflens.core.counters import KernelCounters
 from rooflens.core.hardware import Ceiling, Hardware, MemoryLevel
-from rooflens.core.op import DType, Op, OpKind, PointwiseShape, Provenance, Traffic
+from rooflens.core.op import DType, Op, PointwiseShape, Provenance, Traffic
 from rooflens.core.recording import Format, RecordedPhase, Recording
+from rooflens.core.scenario import PhaseKind
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.errors import HardwareError, InputError
 from rooflens.sources.csv_file import read_lines, rows_of
+from rooflens.sources.kernel_names import kernel_class
 from rooflens.sources.rocprof_counters import bytes_of, dtype_of, flops_of, missing
 from rooflens.sources.rocprof_file import Dispatch, Dispatches, read_dispatches
 
@@ -54,7 +56,9 @@ def read_rocprof(path: Path) -> Recording:
         groups.setdefault(dispatch.name, []).append(dispatch)
     ops = sorted((_timed(name, group) for name, group in groups.items()), key=lambda timed: -timed.seconds)
     phase = TimedPhase(PHASE, 1, wall / _GIGA, tuple(ops), 0.0, _busy(held) / _GIGA, gpu=True)
-    return Recording(Format.ROCPROF, (path.name,), (RecordedPhase(phase),), device=found.device, notes=_notes(found))
+    return Recording(
+        Format.ROCPROF, (path.name,), (RecordedPhase(PhaseKind.STEP, phase),), device=found.device, notes=_notes(found)
+    )
 
 
 def read_rocprof_counters(path: Path) -> tuple[KernelCounters, ...]:
@@ -133,15 +137,10 @@ def _figure(text: str | None) -> float | None:
     return value if math.isfinite(value) and 0 < value < 1e9 else None
 
 
-def _kind(name: str) -> OpKind:  # noqa: ARG001
-    """What the kernel `name` is."""
-    return OpKind.OTHER
-
-
 def _timed(name: str, group: Sequence[Dispatch]) -> TimedOp:
     seconds = sum(dispatch.end - dispatch.start for dispatch in group) / _GIGA
     nothing = PointwiseShape(0, 0, 0)
-    return TimedOp(Op(name, _kind(name), DType.FP32, 0, 0, Traffic(), nothing, len(group)), seconds, known=False)
+    return TimedOp(Op(name, kernel_class(name), DType.FP32, 0, 0, Traffic(), nothing, len(group)), seconds, known=False)
 
 
 def _busy(held: Sequence[Dispatch]) -> int:
