@@ -143,5 +143,8 @@ def _demangled(name: str) -> str:
     at, last = (3 if name.startswith("_ZN") else 2), ""
     while (length := re.match(r"[1-9]\d{0,3}", name[at:])) is not None:
         begin = at + len(length[0])
-        last, at = name[begin : begin + int(length[0])], begin + int(length[0])
+        at = begin + int(length[0])
+        if at > len(name):
+            return ""
+        last = name[begin:at]
     return last

@@ -115,7 +115,7 @@ def _notes(found: Placed, activities: Sequence[Activity], met: Sized, *, named: 
         late = sum(one.finish - one.end for one in passes)
         if late:
             mean = f"{late / 1e6 / len(passes):,.3f} ms"
-            yield f"the GPU was done {mean} after a range of {clean(name)} had ended, in the mean: its end is the later one"
+            yield f"the GPU was done {mean} after a range of {clean(name)} had ended (mean): a pass lasts until then"
     graphs = [a for a in activities if a.table == "GRAPH_TRACE"]
     if graphs:
         spent = sum(a.end - a.start for a in graphs) / 1e6

@@ -70,11 +70,10 @@ class Export:
 
     def sound(self, start: object, end: object, moved: object = 0) -> bool:
         """Whether an event can be used; one that cannot is counted."""
-        if isinstance(start, int) and isinstance(end, int) and isinstance(moved, int):
-            if abs(start) <= _FARTHEST_NS and 0 <= end - start <= _LONGEST_NS and 0 <= moved <= _MOST_BYTES:
-                return True
-        self.unread += 1
-        return False
+        whole = isinstance(start, int) and isinstance(end, int) and isinstance(moved, int)
+        sound = whole and _plausible(start, end, moved)  # type: ignore[arg-type]
+        self.unread += not sound
+        return sound
 
 
 @contextmanager
@@ -125,6 +124,10 @@ def _check(path: Path) -> None:
     whole = (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
     if head[24:28] == head[92:96] and status.st_size < whole:
         raise InputError(f"{path} is cut short: {status.st_size:,} of {whole:,} bytes; export it again")
+
+
+def _plausible(start: int, end: int, moved: int) -> bool:
+    return abs(start) <= _FARTHEST_NS and 0 <= end - start <= _LONGEST_NS and 0 <= moved <= _MOST_BYTES
 
 
 def _allowed(action: int, first: str | None, *_: str | None) -> int:

@@ -23,8 +23,8 @@ Key = tuple[int, int | None]
 class Pass:
     """One pass: its range on the CPU in ns, and what it ran.
 
-    begin: where it begins, which is after the work that was launched before its range. on_cpu: whether it is a range of the
-    program, whose work may end after it.
+    begin: where it begins, which is after the work that was launched before its range. on_cpu: whether it is a range of
+    the program, whose work may end after it.
     """
 
     start: int
