@@ -48,7 +48,8 @@ def _memory(profile: Profile) -> Iterator[Finding]:
         yield Finding("warning", "does_not_fit", f"{parts} do not fit {size} of {profile.hardware.name}")
     else:
         share = 100 * needed.memory_needed_bytes / held.value
-        text = f"{parts} take {share:.1f} % of {size}, activations and framework not counted"
+        much = f"{share:.1f} %" if share >= 0.1 else "less than 0.1 %"
+        text = f"{parts} take {much} of {size}, activations and framework not counted"
         yield Finding("info", "fits", text)
 
 

@@ -21,6 +21,7 @@ _MOST_NAMED = 4
 def measured_findings(phase: PhaseProfile, hardware: Hardware) -> Iterator[Finding]:
     """What a reader should know of a measured phase."""
     yield from _above(phase, hardware)
+    yield from _beaten(phase)
     yield from _not_understood(phase)
     yield from _timing(phase)
     yield from _disagreement(phase)
@@ -41,6 +42,19 @@ def _above(phase: PhaseProfile, hardware: Hardware) -> Iterator[Finding]:
         yield Finding("warning", "above_ideal", f"{text} ({si(float(phase.ideal_s), 's')}): a ceiling is too low")
 
 
+def _beaten(phase: PhaseProfile) -> Iterator[Finding]:
+    """Shapes that were faster than what such kernels were measured to reach: that ceiling is too low."""
+    for share in phase.kernel_shares:
+        if share.share > _MOST_SHARE:
+            ran, kept = si(share.achieved, "B/s"), si(share.ceiling, "B/s")
+            text = (
+                f"{phase.phase.kind}: {share.shape} kernels in {share.dtype} ran at {ran}, above the {kept} of their "
+                "kept ceiling, which a busier machine gave; `rooflens ceilings --fresh` measures again"
+            )
+            yield Finding("warning", "kernel_ceiling", text)
+
+
+_MOST_SHARE = 1.05
 _PEAK_WORDS = "the peak or the bandwidth that was measured is too low for them, or what they move was in a cache"
 
 
@@ -77,8 +91,9 @@ def _timing(phase: PhaseProfile) -> Iterator[Finding]:
         text = f"{phase.phase.kind}: not stable: repeats spread by {100 * measured.spread:.0f} % around the median"
         yield Finding("warning", "spread", text)
     if measured.overhead is not None and abs(measured.overhead) > _MOST_OVERHEAD:
-        text = f"{phase.phase.kind}: the instrumented run took {100 * measured.overhead:+.1f} % of the time without; "
-        yield Finding("warning", "instrument", f"{text}shares of its breakdown are as uncertain")
+        much = f"{100 * abs(measured.overhead):.1f} % {'longer' if measured.overhead > 0 else 'shorter'}"
+        text = f"{phase.phase.kind}: the instrumented run took {much} than the runs without the instrument: "
+        yield Finding("warning", "instrument", f"{text}times of single ops are as uncertain")
 
 
 def _disagreement(phase: PhaseProfile) -> Iterator[Finding]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from rooflens.asked import Asked, loading_of, read_subject
-from rooflens.core.hardware import Ceiling, Hardware
+from rooflens.core.hardware import Hardware
 from rooflens.core.op import DType
 from rooflens.core.profile import Finding, Profile
 from rooflens.core.scenario import Conventions, Fusion
@@ -60,11 +60,10 @@ class Ceilings:
         return self.measured(device) if self.given is None else self.given
 
     def settle(self, part: Hardware, dtype: DType) -> Callable[[list[Any]], tuple[Hardware, tuple[Finding, ...]]]:
-        """What a run's probes make of `part`: theirs count where they miss a ceiling; those of kernels move along."""
+        """What a run's probes make of `part`: theirs count where they miss a ceiling."""
 
         def settled(probes: list[Probe]) -> tuple[Hardware, tuple[Finding, ...]]:
-            moved, found = agreed(part, probes, dtype)
-            return _kernels_moved(part, moved), found
+            return agreed(part, probes, dtype)
 
         return settled if self.given is None else lambda _probes: (part, ())
 
@@ -117,21 +116,6 @@ def _probed(device: str, dtype: DType) -> Probe | None:
         if is_out_of_memory(cause):
             return None
         raise
-
-
-def _kernels_moved(stored: Hardware, moved: Hardware) -> Hardware:
-    """`moved` with the ceilings of kernels moved as the memory's rate was: they read memory too."""
-    before, after = stored.memory.bandwidth, moved.memory.bandwidth
-    if before is None or after is None or before == after:
-        return moved
-    factor = after.value / before.value
-    kernels = {key: _times(ceiling, factor) for key, ceiling in moved.kernels.items()}
-    return replace(moved, kernels=kernels)
-
-
-def _times(ceiling: Ceiling, factor: float) -> Ceiling:
-    note = f"{ceiling.provenance.note}; moved with the memory's rate by {factor:.3g}"
-    return replace(ceiling, value=ceiling.value * factor, provenance=replace(ceiling.provenance, note=note))
 
 
 def _tell(progress: Progress | None, what: str, done: float) -> None:

@@ -199,7 +199,8 @@ def _profile(
 ) -> Profile:
     times, traced = ran
     hardware, said = settled
-    dtype, spec = subject.loading.dtype, subject.spec
+    said = (*_extrapolated(subject), *said)
+    dtype, spec = subject.loading.dtype, ran_spec(subject.spec, _name(subject))
     precision, notes = settle(spec, hardware, Dtypes(dtype, dtype, dtype))
     counted = scenario(
         batch=work.batch,
@@ -214,6 +215,26 @@ def _profile(
     phases = tuple(_phase(spec, phase, counted, hardware, measured[str(phase.kind)]) for phase in counted.phases)
     profile = Profile(spec, hardware, counted, phases)
     return replace(profile, findings=(*said, *notes, *findings(profile)))
+
+
+def _name(subject: Subject) -> str:
+    """The name of the model, and how much of it ran."""
+    if subject.depth is None:
+        return subject.spec.name
+    return f"{subject.spec.name} ({subject.loading.layers} of {subject.depth} layers, scaled)"
+
+
+def _extrapolated(subject: Subject) -> tuple[Finding, ...]:
+    if subject.depth is None:
+        return ()
+    ran = f"{subject.loading.layers} of {subject.depth} layers ran"
+    text = f"{ran}: every time, count and rate is scaled from them to the whole model"
+    return (Finding("warning", "slice", text),)
+
+
+def ran_spec(spec: ModelSpec, name: str) -> ModelSpec:
+    """`spec` of a model that ran in a dtype that is known: what its config does not say of it does not matter."""
+    return replace(spec, name=name, notes=tuple(note for note in spec.notes if "names no dtype" not in note))
 
 
 def _measurements(subject: Subject, times: Times, traced: tuple[TimedPhase, ...]) -> dict[str, Measurement]:

@@ -161,7 +161,8 @@ def _facts(model: Any, traced: dict[str, TimedPhase]) -> _Facts:
     fields = getattr(getattr(model, "config", None), "to_dict", None)
     if fields is not None:
         try:
-            return _Facts(spec_from_config(fields(), name=name, origin=name), True, dtype)
+            spec = spec_from_config(fields(), name=name, origin=name)
+            return _Facts(replace(spec, notes=tuple(n for n in spec.notes if "names no dtype" not in n)), True, dtype)
         except RooflensError:
             pass  # said by the caller: nothing is predicted
     many = sum(int(p.numel()) for p in {id(p): p for p in parameters}.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -64,3 +65,23 @@ def load(model: str, *, mtp: bool) -> ModelSpec:
 
     spec = load_model(model)
     return mtp_model(spec) if mtp else spec
+
+
+TARGETS = ("html", "svg", "png", "pdf")
+"""Files that a profile is written to, by the option that names one."""
+
+
+def output_options(function: F) -> F:
+    """Add `--json`, `--csv`, `--html`, `--svg`, `--png`, `--pdf` and `--dark`."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    dark = "Draw on a dark ground; a page follows the reader's system without it."
+    function = click.option("--dark", is_flag=True, help=dark)(function)
+    for name in reversed(TARGETS[1:]):
+        function = click.option(f"--{name}", type=file, help=f"Write the roofline chart as {name.upper()}.")(function)
+    page = "Write a page with the interactive chart, readable offline."
+    function = click.option("--html", type=file, help=page)(function)
+    rows = "Write the kernels as CSV to standard output."
+    function = click.option("--csv", "as_csv", is_flag=True, help=rows)(function)
+    return click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")(
+        function
+    )

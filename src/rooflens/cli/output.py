@@ -27,6 +27,17 @@ def show(renderable: RenderableType) -> None:
     console.print(renderable)
 
 
+def narrow() -> bool:
+    """Whether a table of eleven columns has no room."""
+    from rich.console import Console
+
+    console = Console()
+    return (console.width if console.is_terminal else _columns()) < _ROOMY
+
+
+_ROOMY = 110
+
+
 def _columns() -> int:
     """COLUMNS where it is a sensible number, else 120."""
     stated = os.environ.get("COLUMNS", "")

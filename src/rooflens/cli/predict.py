@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from rooflens.cli.options import checked_experts, dtype_options, dtypes, load, one_of
+from rooflens.cli.options import TARGETS, checked_experts, dtype_options, dtypes, load, one_of, output_options
 from rooflens.cli.output import check_targets, show, write_all
 from rooflens.cli.rendering import files, text
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, LatentForm, Logits, TrafficModel
 from rooflens.errors import InputError
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def _choice(kind: Any) -> click.Choice[str]:
@@ -46,14 +43,8 @@ def _choice(kind: Any) -> click.Choice[str]:
               help="Latent attention expanded, absorbed, or (auto) absorbed in decode alone.")  # fmt: skip
 @click.option("--distinct-experts", type=float, help="Experts of a layer that a pass reads, measured.")
 @click.option("--trace", is_flag=True, help="Take the kernels from a run of the framework's own model (extra torch).")
-@click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write the kernels as CSV to standard output.")
+@output_options
 @click.option("--explain", is_flag=True, help="Print how each number came about, as formulas with numbers.")
-@click.option("--html", type=_FILE, help="Write a page with the interactive chart, readable offline.")
-@click.option("--svg", type=_FILE, help="Write the roofline chart as SVG.")
-@click.option("--png", type=_FILE, help="Write the roofline chart as PNG.")
-@click.option("--pdf", type=_FILE, help="Write the roofline chart as PDF.")
-@click.option("--dark", is_flag=True, help="Draw on a dark ground; a page follows the reader's system without it.")
 def command(
     model: str,
     gpu: str | None,
@@ -90,7 +81,7 @@ def command(
         conventions=_conventions(rest),
         trace=trace,
     )
-    wanted = {kind: rest[kind] for kind in ("html", "svg", "png", "pdf") if rest[kind]}
+    wanted = {kind: rest[kind] for kind in TARGETS if rest[kind]}
     check_targets(wanted, {"MODEL": model, "--gpu": gpu})
     made = files(profile, dark, wanted)
     printed = text(profile, as_json, as_csv, explain)

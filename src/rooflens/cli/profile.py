@@ -8,15 +8,14 @@ from typing import Any
 
 import click
 
-from rooflens.cli.output import check_targets, progress_bar, show, write_all
+from rooflens.cli.options import TARGETS, output_options
+from rooflens.cli.output import check_targets, narrow, progress_bar, show, write_all
 from rooflens.cli.rendering import files, text
 from rooflens.core.profile import Profile
 from rooflens.core.scenario import AttentionFlops, Conventions, Fusion, Logits
 from rooflens.errors import InputError
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _STOPPED = 130
-_TARGETS = ("html", "svg", "png", "pdf")
 
 
 @click.command("profile", help="Run MODEL for real: measure prefill and decode under this machine's own ceilings.")
@@ -27,7 +26,7 @@ _TARGETS = ("html", "svg", "png", "pdf")
 @click.option("--output", type=int, default=64, show_default=True, help="Output tokens; 1 has no decode phase.")
 @click.option("--dtype", help="fp32, bf16 or fp16; the fastest that the machine has unless given.")
 @click.option("--device", help="A device of torch: cpu, cuda, cuda:1, mps; the first GPU, else the CPU, unless given.")
-@click.option("--attn", default="auto", show_default=True, help="How attention runs: sdpa, eager, flash_attention_2.")
+@click.option("--attn", default="auto", show_default=True, help="How attention runs, in the words of transformers.")
 @click.option("--compile", "compiled", is_flag=True, help="Run through torch.compile.")
 @click.option("--layers", type=int, help="Run the first layers of a large model, and scale to all.")
 @click.option("--warmup", type=int, default=1, show_default=True, help="Runs before the timing.")
@@ -40,19 +39,13 @@ _TARGETS = ("html", "svg", "png", "pdf")
 @click.option("--backend", type=click.Choice(["torch", "llamacpp"]), default="torch", show_default=True,
               help="What runs the model: PyTorch, or llama.cpp for a GGUF file.")  # fmt: skip
 @click.option("--keep-traces", "keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the traces there.")
-@click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")
-@click.option("--csv", "as_csv", is_flag=True, help="Write the kernels as CSV to standard output.")
-@click.option("--html", type=_FILE, help="Write a page with the interactive chart, readable offline.")
-@click.option("--svg", type=_FILE, help="Write the roofline chart as SVG.")
-@click.option("--png", type=_FILE, help="Write the roofline chart as PNG.")
-@click.option("--pdf", type=_FILE, help="Write the roofline chart as PDF.")
-@click.option("--dark", is_flag=True, help="Draw on a dark ground; a page follows the reader's system without it.")
+@output_options
 @click.pass_context
 def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, dark: bool, **rest: Any) -> None:
     """Run, then print and write what was asked for; a run that was stopped prints what it has."""
     if as_json and as_csv:
         raise InputError("--json and --csv both write to standard output; pass one")
-    wanted = {kind: rest[kind] for kind in _TARGETS if rest[kind]}
+    wanted = {kind: rest[kind] for kind in TARGETS if rest[kind]}
     check_targets(wanted, {"MODEL": model, "--ceilings": rest["part"] or ""})
     batches, prompts = numbers("batch", rest["batch"]), numbers("prompt", rest["prompt"])
     if len(batches) * len(prompts) > 1:
@@ -69,7 +62,7 @@ def command(context: click.Context, /, model: str, as_json: bool, as_csv: bool, 
     if printed is None:
         from rooflens.render.table import profile_table
 
-        show(profile_table(found))
+        show(profile_table(found, narrow=narrow()))
     else:
         click.echo(printed, nl=False)
     if stopped(found):

@@ -192,6 +192,19 @@ class PhaseProfile:
         """The bound that holds the largest share of the time: a `Bound`, or an array of their names."""
         return largest(self.bound_share)
 
+    @property
+    def slowest(self) -> Point | None:
+        """The op that ran longest, None where nothing ran with a breakdown."""
+        ran = [point for point in self.points if point.measured_s is not None]
+        return max(ran, key=lambda point: float(point.time_s), default=None)
+
+    @property
+    def kernel_roof_share(self) -> float | None:
+        """Share of their roofs that the ops which ran reach together, their floors over what they took; else None."""
+        ran = [point for point in self.points if point.measured_s is not None and point.known]
+        seconds = sum(float(point.time_s) for point in ran)
+        return sum(float(point.floor_s) for point in ran) / seconds if seconds else None
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

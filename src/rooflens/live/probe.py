@@ -97,24 +97,24 @@ def agreed(stored: Hardware, probes: Sequence[Probe], dtype: DType) -> tuple[Har
     part, findings = stored, []
     products = [one.gemm_flops_per_s for one in probes if one.gemm_flops_per_s is not None]
     peak = stored.matrix.get(dtype)
-    moved = peak and _moved(peak, products)
+    moved = peak and _moved(peak, products, "FLOP/s")
     if peak and moved:
         part = replace(part, matrix={**part.matrix, dtype: moved})
         findings.append(_finding(f"peak in {dtype}", peak, moved, "FLOP/s"))
     rate = stored.memory.bandwidth
-    moved = rate and _moved(rate, [one.read_bytes_per_s for one in probes])
+    moved = rate and _moved(rate, [one.read_bytes_per_s for one in probes], "B/s")
     if rate and moved:
         part = replace(part, memory=replace(part.memory, bandwidth=moved))
         findings.append(_finding("bandwidth of memory", rate, moved, "B/s"))
     return part, tuple(findings)
 
 
-def _moved(stored: Ceiling, seen: Sequence[float]) -> Ceiling | None:
+def _moved(stored: Ceiling, seen: Sequence[float], unit: str) -> Ceiling | None:
     """What the probes saw, or None where that is the stored figure to within a tenth."""
     if not seen or abs(statistics.median(seen) / stored.value - 1) <= MOVED:
         return None
     value = statistics.median(seen)
-    note = f"median of {len(seen)} probes beside the run, in place of the stored {stored.value:.4g}"
+    note = f"median of {len(seen)} probes beside the run, in place of the kept {si(stored.value, unit)}"
     spread = (max(seen) - min(seen)) / value if len(seen) > 1 else None
     return Ceiling(value, Provenance("measured", "measured here", note), spread)
 

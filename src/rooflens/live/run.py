@@ -85,7 +85,9 @@ def time_phases(runner: Runner, schedule: Schedule) -> Times:
         with inference():
             tokens = runner.tokens()
             for index in range(whole):
-                _tell(schedule, "warm-up" if index < schedule.warmup else "timing", index / whole)
+                done = index - schedule.warmup
+                what = "warm-up" if done < 0 else f"timing, run {done + 1} of {schedule.repeat}"
+                _tell(schedule, what, index / whole)
                 if index == schedule.warmup:
                     _probe(schedule, times)
                 prefill_s, decode_s = _repeat(runner, tokens, schedule.steps, spent)

@@ -153,7 +153,7 @@ def _op(point: Point, total_s: float) -> OpDocument:
         name=op.name,
         kind=str(op.kind),
         count=op.count,
-        dtype=str(point.roof.dtype),
+        dtype=str(point.roof.dtype if point.measured_s is None else op.dtype),
         flops=number(op.flops),
         model_flops=number(op.model_flops),
         bytes=bytes_document(op.traffic),

@@ -30,6 +30,9 @@ from rooflens.render.table_rows import FLOOR_ROWS, MEASURED_ROWS
 from rooflens.render.words import precision_line, verdict
 from rooflens.units import si
 
+LEAST_SHOWN = 0.001
+"""Share of a phase's time below which an op that ran has no row on the page; JSON and CSV have it."""
+
 _ASSETS = Path(__file__).parent / "assets"
 
 
@@ -146,7 +149,8 @@ def _how(phase: PhaseProfile) -> str:
     """Whether the rates are of a run, and how it was timed, or of the floor."""
     if phase.measured is None:
         return "At the floor"
-    return glued(escape(f"{coverage_line(phase)}. Timed as the {timing_line(phase.measured)}. Measured"))
+    covered = coverage_line(phase)
+    return glued(escape(f"{covered[0].upper()}{covered[1:]}. Timed as the {timing_line(phase.measured)}. Measured"))
 
 
 def _rates(shown: PhaseDocument) -> str:
@@ -196,9 +200,25 @@ def _bounds(phases: Sequence[PhaseDocument]) -> list[str]:
 def _kernels(phase: PhaseDocument) -> str:
     ran = phase.measured is not None and phase.measured.traced_passes is not None
     times = ("measured", "floor", "of roof") if ran else ("floor",)
-    head = ("kernel", "share", *times, "bound", "FLOP", "bytes", "FLOP/byte", "runs", "dtype", "kind")
-    caption = f"{phase.phase}: every kernel, totals over its runs"
-    table = _table(caption, head, (_kernel(op, ran=ran) for op in phase.ops), kind="kernels", sorts=True)
+    head = (
+        "kernel",
+        "share",
+        *times,
+        "bound",
+        "FLOP",
+        "bytes",
+        "FLOP/byte",
+        "runs",
+        "dtype",
+        *(() if ran else ("kind",)),
+    )
+    shown = [op for op in phase.ops if not ran or op.share >= LEAST_SHOWN]
+    rest = len(phase.ops) - len(shown)
+    which = (
+        f"those with at least {percent(LEAST_SHOWN)} of the time, {rest} shorter ones left out" if rest else "every one"
+    )
+    caption = f"{phase.phase}: kernels, {which}; totals over their runs"
+    table = _table(caption, head, (_kernel(op, ran=ran) for op in shown), kind="kernels", sorts=True)
     return f"<section><h2>Kernels of {phase.phase}</h2>{table}</section>"
 
 
@@ -214,7 +234,7 @@ def _kernel(op: OpDocument, *, ran: bool) -> str:
         _number(op.bytes.total, si(op.bytes.total, "B")),
         _number(-1, "-") if op.intensity is None else _number(op.intensity, figure(op.intensity)),
         _number(op.count, f"{op.count:,}"),
-        f"<td>{escape(op.dtype)}</td><td>{escape(op.kind)}</td>",
+        f"<td>{escape(op.dtype)}</td>" + ("" if ran else f"<td>{escape(op.kind)}</td>"),
     )
     return f'<tr><th scope="row">{_text(op.name).replace("_", "_<wbr>")}</th>{"".join(cells)}</tr>'
 

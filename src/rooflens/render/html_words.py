@@ -7,7 +7,7 @@ import re
 from rooflens.core.profile import Bound, KernelShare, PhaseProfile
 from rooflens.core.scenario import PhaseKind
 from rooflens.render.figures import percent
-from rooflens.render.measured_words import SHAPES, nearest_kernel
+from rooflens.render.measured_words import SHAPES, SLOW, nearest_kernel
 
 PASSES = {
     PhaseKind.PREFILL: "Prefill is the pass over the whole prompt; it ends with the first token.",
@@ -52,7 +52,20 @@ def meaning(phase: PhaseProfile) -> str:
     nearest = nearest_kernel(phase)
     if bound is Bound.MEMORY and nearest is not None:
         return f"{_kernel(nearest, phase)}{_rest(phase)}."
+    if bound is not Bound.OVERHEAD and phase.kernel_roof_share is not None and phase.kernel_roof_share < SLOW:
+        return _slow(phase)
     return ". ".join([f"{first}{_rest(phase)}", *_despite(phase)]) + "."
+
+
+def _slow(phase: PhaseProfile) -> str:
+    """What helps a phase whose kernels stay far below their roofs."""
+    longest = phase.slowest
+    assert longest is not None
+    part, reach = percent(float(longest.time_s) / float(phase.time_s)), percent(phase.kernel_roof_share or 0.0)
+    return (
+        f"Its kernels reach {reach} of their roofs: other kernels (another dtype, layout or engine) make it faster "
+        f"before more bandwidth or FLOP/s does. The longest, {longest.op.name}, takes {part}."
+    )
 
 
 def _kernel(nearest: KernelShare, phase: PhaseProfile) -> str:

@@ -29,7 +29,21 @@ def measured_verdict(phase: PhaseProfile) -> str:
             f"{claim}for {held} of its {took} no kernel runs and the machine waits for the framework; {_reached(phase)}"
         )
     overhead = percent(phase.bound_share[Bound.OVERHEAD])
-    return f"{claim}{_reached(phase)}; {held} of its {took} goes to {bound}, {overhead} to overhead"
+    return f"{claim}{_reached(phase)}; {held} of its {took} goes to {bound}, {overhead} to overhead{_slow(phase)}"
+
+
+SLOW = 0.5
+"""Share of their roofs below which the kernels themselves are what a reader should look at."""
+
+
+def _slow(phase: PhaseProfile) -> str:
+    """Where kernels stay far below their roofs: by how much, and which takes longest."""
+    share, longest = phase.kernel_roof_share, phase.slowest
+    if share is None or share >= SLOW or longest is None or nearest_kernel(phase) is not None:
+        return ""
+    part = percent(float(longest.time_s) / float(phase.time_s))
+    reach = f" at {percent(longest.roof_share)} of its roof" if longest.known and longest.roof_share else ""
+    return f"; its kernels reach {percent(share)} of their roofs, the longest, {longest.op.name}, takes {part}{reach}"
 
 
 def _reached(phase: PhaseProfile) -> str:
@@ -56,7 +70,11 @@ def nearest_kernel(phase: PhaseProfile) -> KernelShare | None:
     first = phase.kernel_shares[0]
     works = sum(float(point.time_s) for point in phase.points)
     nearer = first.ceiling < phase.roof.bandwidth and first.seconds > 0.5 * works
-    return first if nearer else None
+    return first if nearer and first.share <= BEATEN else None
+
+
+BEATEN = 1.05
+"""Share of its own ceiling beyond which a shape has beaten it: the ceiling was measured too low and is not named."""
 
 
 def coverage_line(phase: PhaseProfile) -> str:
@@ -72,7 +90,8 @@ def coverage_line(phase: PhaseProfile) -> str:
 def timing_line(measured: Measurement) -> str:
     """How a phase was timed, how its repeats spread, and what the instrument added."""
     many = len(measured.times_s)
-    first = f"median of {many} repeat{'s' if many > 1 else ''}, spread {percent(measured.spread)}"
+    spread = f", spread {percent(measured.spread)}" if many > 1 else ""
+    first = f"median of {many} repeat{'s' if many > 1 else ''}{spread}"
     if measured.instrumented:
         return f"{first}, with the instrument on"
     if measured.overhead is None:
@@ -81,9 +100,9 @@ def timing_line(measured: Measurement) -> str:
     passes = measured.traced.passes
     return (
         f"{first}; traced in {passes} pass{'es' if passes > 1 else ''} of {si(measured.traced.wall_s, 's')}, "
-        f"{_sign(measured.overhead)} by the instrument"
+        f"{_sign(measured.overhead)} than without the instrument"
     )
 
 
 def _sign(share: float) -> str:
-    return f"{100 * share:+.1f} %"
+    return f"{percent(abs(share))} {'longer' if share >= 0 else 'shorter'}"

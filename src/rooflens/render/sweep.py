@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -25,10 +26,16 @@ _LABEL = f"{DECADE} ? format(datum.value, '~s') : ''"
 def sweep_table(profiles: Sequence[Profile]) -> RenderableType:
     """A row for each batch, prompt and phase: what it took, where it lies, and what it is bound by."""
     first = profiles[0]
-    title = Text(f"{first.model.name} on {first.hardware.title}", style="bold")
+    title = Text(f"{first.model.name} on {first.hardware.title}, {first.scenario.precision.compute}", style="bold")
     tables = [_table(profiles, kind) for kind in PhaseKind if _rows(profiles, kind)]
-    said = dict.fromkeys(f.text for profile in profiles for f in profile.findings if f.level == "warning")
-    notes = [Text.assemble(("warning: ", "bold yellow"), text) for text in said]
+    notes = [
+        Text.assemble(
+            ("warning: ", "bold yellow"), f"batch {p.scenario.batch:,}, prompt {p.scenario.prompt:,}: {f.text}"
+        )
+        for p in profiles
+        for f in p.findings
+        if f.level == "warning"
+    ]
     return Group(title, Text(), *tables, *notes)
 
 
@@ -58,7 +65,7 @@ def _table(profiles: Sequence[Profile], kind: PhaseKind) -> Table:
             f"{profile.scenario.batch:,}",
             f"{profile.scenario.prompt:,}",
             si(float(phase.time_s), "s"),
-            percent(measured.spread) if measured else "-",
+            percent(measured.spread) if measured and len(measured.times_s) > 1 else "-",
             figure(rates.tokens_per_s),
             figure(phase.intensity),
             si(float(phase.flops) / float(phase.time_s), "FLOP/s"),
@@ -77,7 +84,8 @@ def sweep_chart(
     Every point is a whole phase of one profile: its FLOP over its bytes, and over what it took.
     """
     rows = [_row(profile, phase) for profile in profiles for phase in profile.phases]
-    roof = profiles[0].phases[0].roof
+    roofs = [phase.roof for profile in profiles for phase in profile.phases]
+    roof = replace(roofs[0], peak=max(r.peak for r in roofs), bandwidth=max(r.bandwidth for r in roofs))
     xs = [row["x"] for row in rows] + [roof.peak / roof.bandwidth]
     ys = [row["y"] for row in rows] + [roof.peak]
     x_domain, y_domain = (min(xs) / 3, max(xs) * 4), (min(ys) / 4, max(ys) * 3)
@@ -85,8 +93,8 @@ def sweep_chart(
     line = [{"x": x, "y": min(roof.peak, x * roof.bandwidth)} for x in corners]
     title = {
         "text": f"{clean(profiles[0].model.name)} on {clean(profiles[0].hardware.title)}",
-        "subtitle": f"{roof.dtype} peak {si(roof.peak, 'FLOP/s')}, {roof.level} {si(roof.bandwidth, 'B/s')}; "
-        "a line is a batch, along it the prompt grows",
+        "subtitle": f"{_spread('peak', [r.peak for r in roofs], 'FLOP/s')} in {roof.dtype}, "
+        f"{_spread(roof.level, [r.bandwidth for r in roofs], 'B/s')}; a line is a batch, along it the prompt grows",
         "anchor": "start",
         "frame": "bounds",
     }
@@ -98,6 +106,12 @@ def sweep_chart(
         "layer": [_roof(line, x_domain, y_domain), *_phases(rows)],
         "config": config(dark=dark, narrow=False),
     }
+
+
+def _spread(name: str, values: Sequence[float], unit: str) -> str:
+    """A ceiling, and how far it moved between the runs: the highest is drawn."""
+    least, most = si(min(values), unit), si(max(values), unit)
+    return f"{name} {most}" if least == most else f"{name} {most} (down to {least} beside some runs)"
 
 
 def _row(profile: Profile, phase: PhaseProfile) -> dict[str, Any]:

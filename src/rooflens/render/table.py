@@ -19,8 +19,8 @@ from rooflens.render.words import convention_notes, precision_line, verdict
 from rooflens.units import si
 
 
-def profile_table(profile: Profile) -> RenderableType:
-    """Return `profile` for a terminal, every figure with its unit.
+def profile_table(profile: Profile, *, narrow: bool = False) -> RenderableType:
+    """Return `profile` for a terminal, every figure with its unit; a `narrow` one has fewer columns of what ran.
 
     Raises:
         InputError: the profile holds arrays of scenarios.
@@ -31,7 +31,7 @@ def profile_table(profile: Profile) -> RenderableType:
     parts += [_verdict_line(str(phase.bound), verdict(phase)) for phase in profile.phases]
     parts += [Text(), _phase_table(document), Text(_metrics_line(document)), Text()]
     for phase in document.phases:
-        parts += [_kernel_table(phase), Text()]
+        parts += [_kernel_table(phase, narrow=narrow), Text()]
     return Group(*parts, *_findings(document), *_footer(document, profile))
 
 
@@ -76,6 +76,12 @@ def _share_cell(phase: PhaseDocument) -> str:
     return ", ".join(f"{name} {percent(share)}" for name, share in sorted(held, key=lambda row: -row[1]) if share)
 
 
+def _written(phase: PhaseDocument) -> str:
+    """What a framework writes to its cache by copies of its own is among the activations."""
+    copied = phase.measured is not None and phase.measured.traced_passes and not phase.bytes.kv_write
+    return "in activations" if copied else si(phase.bytes.kv_write, "B")
+
+
 _STATE = "  recurrent state"
 _PHASE_ROWS: tuple[tuple[str, Any], ...] = (
     ("tokens in the pass", lambda p: f"{p.tokens:,}"),
@@ -85,7 +91,7 @@ _PHASE_ROWS: tuple[tuple[str, Any], ...] = (
     ("bytes", _byte_cell("total")),
     ("  weights", _byte_cell("weights")),
     ("  KV cache read", _byte_cell("kv_read")),
-    ("  KV cache written", _byte_cell("kv_write")),
+    ("  KV cache written", _written),
     ("  activations", _byte_cell("activations")),
     (_STATE, _byte_cell("state")),
     ("intensity", lambda p: _intensity(p.intensity)),
@@ -95,9 +101,9 @@ _PHASE_ROWS: tuple[tuple[str, Any], ...] = (
 )
 
 
-def _kernel_table(phase: PhaseDocument) -> Table:
+def _kernel_table(phase: PhaseDocument, *, narrow: bool) -> Table:
     if phase.measured is not None and phase.measured.traced_passes:
-        return measured_kernels(phase)
+        return measured_kernels(phase, narrow=narrow)
     table = Table(title=f"{phase.phase}: kernels by share of the floor", title_justify="left", box=None, padding=(0, 1))
     for name in ("kernel", "dtype", "bound"):
         table.add_column(name)
@@ -150,7 +156,7 @@ def _footer(document: ProfileDocument, profile: Profile) -> Iterator[Text]:
     notes = convention_notes(profile)
     yield Text("Counted so: " + "; ".join(notes) + ".", style="dim")
     if document.conditions:
-        held = "; ".join(f"{row.name} {row.text}" for row in document.conditions)
+        held = "; ".join(f"{row.name}: {row.text}" for row in document.conditions)
         yield Text(f"Held while it ran: {held}.", style="dim")
     rows = (f"{row.figure} {row.value} ({row.kind}: {row.source})" for row in document.provenance[:-1])
     yield Text("Figures: " + "; ".join(rows) + f"; model shape from {document.provenance[-1].source}.", style="dim")

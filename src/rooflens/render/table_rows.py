@@ -54,11 +54,11 @@ def _floor(phase: PhaseDocument) -> str:
 
 MEASURED_ROWS: tuple[Row, ...] = (
     ("measured time (median)", _of(lambda m: si(m.time_s, "s"))),
-    ("  repeats, spread", _of(lambda m: f"{len(m.times_s)}, {percent(m.spread)}")),
+    ("  repeats, spread", _of(lambda m: f"{len(m.times_s)}, {percent(m.spread) if len(m.times_s) > 1 else '-'}")),
     ("  in kernels", _of(lambda m: _seconds(m.busy_s))),
     ("  in dispatch of the framework", _of(lambda m: _seconds(m.dispatch_s))),
     ("  in neither", _of(lambda m: _seconds(m.gap_s))),
-    ("  added by the instrument (not included)", _of(_overhead)),
+    ("  instrumented run, against that", _of(_overhead)),
     ("predicted floor (share of measured)", _floor),
     ("compulsory bytes", lambda p: si(p.compulsory_bytes, "B")),
     ("tokens per second", lambda p: f"{figure(p.tokens_per_s)} tokens/s"),
@@ -68,7 +68,7 @@ MEASURED_ROWS: tuple[Row, ...] = (
 )
 
 
-def measured_kernels(phase: PhaseDocument) -> Table:
+def measured_kernels(phase: PhaseDocument, *, narrow: bool) -> Table:
     """What ran in a phase by its own time, beside its floor; coverage first. Short ops are added up in the last row."""
     measured = phase.measured
     assert measured is not None
@@ -76,37 +76,44 @@ def measured_kernels(phase: PhaseDocument) -> Table:
         f"{phase.phase}: what ran, by its own time; coverage {_share(measured.coverage)}, "
         f"GEMM and attention {_share(measured.matrix_share)}"
     )
+    columns = {name: cell for name, cell in _COLUMNS.items() if not narrow or name not in _WIDE_ONLY}
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1))
-    for name in ("op", "dtype", "bound"):
-        table.add_column(name)
-    for name in ("runs", "FLOP", "bytes", "FLOP/byte", "measured", "floor", "of roof", "share"):
-        table.add_column(name, justify="right")
-    shown = [op for op in phase.ops if op.share >= LEAST_SHARE]
-    for op in shown:
-        table.add_row(*_cells(op))
+    for name in columns:
+        words = name in ("op", "dtype", "bound")
+        table.add_column(
+            name, justify="left" if words else "right", no_wrap=True, min_width=12 if name == "op" else None
+        )
+    for op in phase.ops:
+        if op.share >= LEAST_SHARE:
+            table.add_row(*(cell(op) for cell in columns.values()))
     rest = [op for op in phase.ops if op.share < LEAST_SHARE]
     if rest:
-        seconds = sum(op.measured_s or 0.0 for op in rest)
-        share = sum(op.share for op in rest)
-        table.add_row(
-            f"{len(rest)} more", "", "", "", "", "", "", si(seconds, "s"), "", "", percent(share), style="dim"
-        )
+        sums = {"op": f"{len(rest)} more", "measured": si(sum(op.measured_s or 0.0 for op in rest), "s")}
+        sums["share"] = percent(sum(op.share for op in rest))
+        table.add_row(*(sums.get(name, "") for name in columns), style="dim")
     return table
 
 
-def _cells(op: OpDocument) -> tuple[Any, ...]:
-    if not op.known:
-        return (op.name, "", "-", f"{op.count:,}", "-", "-", "-", _seconds(op.measured_s), "-", "-", percent(op.share))
-    return (
-        op.name,
-        op.dtype,
-        Text(op.bound, style=COLOURS[op.bound]),
-        f"{op.count:,}",
-        si(op.flops, ""),
-        si(op.bytes.total, "B"),
-        "-" if op.intensity is None else figure(op.intensity),
-        _seconds(op.measured_s),
-        si(op.floor_s, "s"),
-        _share(op.roof_share),
-        percent(op.share),
-    )
+_Cell = Callable[[OpDocument], Any]
+
+
+def _known(cell: _Cell) -> _Cell:
+    """A cell of what a formula gives, "-" for an op without one."""
+    return lambda op: cell(op) if op.known else "-"
+
+
+_COLUMNS: dict[str, _Cell] = {
+    "op": lambda op: op.name,
+    "dtype": _known(lambda op: op.dtype),
+    "bound": _known(lambda op: Text(op.bound, style=COLOURS[op.bound])),
+    "runs": lambda op: f"{op.count:,}",
+    "FLOP": _known(lambda op: si(op.flops, "")),
+    "bytes": _known(lambda op: si(op.bytes.total, "B")),
+    "FLOP/byte": _known(lambda op: "-" if op.intensity is None else figure(op.intensity)),
+    "measured": lambda op: _seconds(op.measured_s),
+    "floor": _known(lambda op: si(op.floor_s, "s")),
+    "of roof": _known(lambda op: _share(op.roof_share)),
+    "share": lambda op: percent(op.share),
+}
+_WIDE_ONLY = ("dtype", "runs", "FLOP", "FLOP/byte", "floor")
+"""Columns that a narrow terminal does without, so that names can be read."""

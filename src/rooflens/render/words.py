@@ -5,14 +5,14 @@ from __future__ import annotations
 from rooflens.core.attention import LatentAttention
 from rooflens.core.blocks import Block
 from rooflens.core.experts import Moe
-from rooflens.core.hardware import Ceiling, Hardware, Roof
+from rooflens.core.hardware import Ceiling, Hardware, KernelShape, Roof
 from rooflens.core.model import ModelSpec
 from rooflens.core.op import DType
 from rooflens.core.profile import Bound, PhaseProfile, Profile
 from rooflens.core.recurrent import Recurrent
 from rooflens.core.scenario import AttentionFlops, Fusion, LatentForm, Logits, Precision, TrafficModel
 from rooflens.render.figures import figure, percent
-from rooflens.render.measured_words import measured_verdict
+from rooflens.render.measured_words import SHAPES, measured_verdict
 from rooflens.units import si
 
 _WAITS = {
@@ -120,9 +120,17 @@ def sources(profile: Profile) -> list[tuple[str, str, Ceiling]]:
     rows.append(
         (f"{hardware.memory.name} bandwidth", si(hardware.memory.bandwidth.value, "B/s"), hardware.memory.bandwidth)
     )
+    for (shape, dtype), ceiling in used_kernels(profile).items():
+        rows.append((f"{SHAPES[shape]} kernels, {dtype}", si(ceiling.value, "B/s"), ceiling))
     if hardware.memory_bytes is not None:
         rows.append(("memory size", si(hardware.memory_bytes.value, "B"), hardware.memory_bytes))
     return rows
+
+
+def used_kernels(profile: Profile) -> dict[tuple[KernelShape, DType], Ceiling]:
+    """Ceilings of kernels of one shape that the profile holds kernels against."""
+    shares = (share for phase in profile.phases for share in phase.kernel_shares)
+    return {(s.shape, s.dtype): profile.hardware.kernels[s.shape, s.dtype] for s in shares}
 
 
 def _ceiling(hardware: Hardware, roof: Roof) -> Ceiling:
