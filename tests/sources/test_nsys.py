@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -37,7 +38,7 @@ def noted(recording: Recording, words: str) -> bool:
     return any(words in note for note in recording.notes)
 
 
-def ns(seconds: float) -> float:
+def ns(seconds: float) -> Any:
     return pytest.approx(seconds * 1e-9, rel=1e-12)
 
 
