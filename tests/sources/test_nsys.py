@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -37,7 +38,7 @@ def noted(recording: Recording, words: str) -> bool:
     return any(words in note for note in recording.notes)
 
 
-def ns(seconds: float) -> float:
+def ns(seconds: float) -> Any:
     return pytest.approx(seconds * 1e-9, rel=1e-12)
 
 
@@ -280,6 +281,8 @@ def test_older_schemas_lack_columns_and_tables(tmp_path: Path) -> None:
     assert (found["prefill"].busy_s, found["decode"].busy_s) == (ns(700), ns(400))
     bare = two_phases().write(tmp_path / "b.sqlite", leave_out=["CUPTI_ACTIVITY_KIND_RUNTIME", "StringIds"])
     assert phases(read_nsys(bare))["decode"].busy_s == ns(400)
+    neither = two_phases().write(tmp_path / "d.sqlite", drops, leave_out=["CUPTI_ACTIVITY_KIND_RUNTIME"])
+    assert phases(read_nsys(neither))["decode"].busy_s == ns(400)
     odd = two_phases().write(tmp_path / "c.sqlite", ["ALTER TABLE NVTX_EVENTS RENAME COLUMN start TO begin"])
     assert noted(read_nsys(odd), "left out: NVTX_EVENTS")
 

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,7 @@ _READ = frozenset(
 )  # fmt: skip
 
 
+@cache
 def clean(text: str) -> str:
     """A name of the file in printable characters, at most 120."""
     return "".join(c if c.isprintable() else "?" for c in text)[:120]

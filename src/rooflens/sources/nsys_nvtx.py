@@ -48,6 +48,12 @@ def plain_text(text: str) -> str:
     return _ADDED.split(text, maxsplit=1)[0].strip()
 
 
+def plain_call(text: str) -> str:
+    """The name and the sizes in a text of emit_nvtx, the same for every op alike."""
+    found = _SIZES.search(text)
+    return plain_text(text) + (found[0] if found is not None else "")
+
+
 def enclosing(ranges: Iterable[Range], launches: Mapping[Key, Launch]) -> dict[Key, Node]:
     """The innermost range around each launch, on its thread."""
     threads: dict[int, list[Range]] = {}

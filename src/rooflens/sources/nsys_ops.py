@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traffic
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.count.framework import counted
 from rooflens.sources.kernel_names import kernel_class, kernel_dtype
-from rooflens.sources.nsys_nvtx import Node, call_of, sized
+from rooflens.sources.nsys_nvtx import Node, call_of, plain_call, sized
 from rooflens.sources.nsys_phases import Key, Pass
 from rooflens.sources.nsys_rows import Activity
 
@@ -87,15 +88,20 @@ def _owned(owner: Node, kernel: str, owners: dict[int, Op | None], met: Sized) -
     """What the op around a kernel counts; its dtype is that of the first of its kernels whose name tells one."""
     if owners.get(id(owner)) is None:
         dtype = kernel_dtype(kernel)
-        call = call_of(owner.range.text, dtype) if dtype is not None else None
-        op = counted(call) if call is not None else None
+        op = _counted(plain_call(owner.range.text), dtype) if dtype is not None else None
         if id(owner) not in owners and dtype is None:
             met.without_dtype += 1
-        if op is not None:
-            met.counted += 1
-            op = replace(op, name=_label(op))
+        met.counted += op is not None
         owners[id(owner)] = op
     return owners[id(owner)]
+
+
+@lru_cache(maxsize=4096)
+def _counted(text: str, dtype: DType) -> Op | None:
+    """What the op counts that a text of emit_nvtx describes."""
+    call = call_of(text, dtype)
+    op = counted(call) if call is not None else None
+    return replace(op, name=_label(op)) if op is not None else None
 
 
 def _label(op: Op) -> str:

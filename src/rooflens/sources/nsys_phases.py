@@ -23,24 +23,17 @@ Key = tuple[int, int | None]
 class Pass:
     """One pass: its range on the CPU in ns, and what it ran.
 
-    begin: where it begins, which is after the work that was launched before its range. on_cpu: whether it is a range of
-    the program, whose work may end after it.
+    begin: where it begins, which is after the work that was launched before its range. finish: its range's end, or
+    that of its last activity where that is later.
     """
 
     start: int
     end: int
     thread: int = 0
     process: int = 0
-    on_cpu: bool = True
     activities: list[Activity] = field(default_factory=list)
     begin: int = 0
-
-    @property
-    def finish(self) -> int:
-        """The end of the pass in ns: its range's, or that of its last activity where that is later."""
-        if not self.on_cpu:
-            return self.end
-        return max([self.end, *(activity.end for activity in self.activities)])
+    finish: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +68,7 @@ def placed(
         _fill(_Index(passes), activities, launches, by_time)
     full = {name: [one for one in found[name] if one.activities] for name in names if name in found}
     full = {name: passes for name, passes in full.items() if passes}
-    _begin((one for passes in full.values() for one in passes), activities, launches)
+    _bound((one for passes in full.values() for one in passes), activities, launches)
     return Placed(full, len(by_time), tuple(name for name in names if name not in full))
 
 
@@ -84,7 +77,7 @@ def whole(activities: Sequence[Activity]) -> Placed:
     kernels = [activity for activity in activities if activity.table in ("KERNEL", "GRAPH_TRACE")]
     start, end = min(kernel.start for kernel in kernels), max(kernel.end for kernel in kernels)
     inside = [activity for activity in activities if start <= activity.start <= end]
-    one = Pass(start, end, on_cpu=False, activities=inside, begin=start)
+    one = Pass(start, end, activities=inside, begin=start, finish=end)
     return Placed({ALL: [one]}, outside=len(activities) - len(inside))
 
 
@@ -107,8 +100,9 @@ class _Index:
         return _at(self.threads.get(thread, []), moment)
 
     def in_process(self, process: int, moment: int) -> Pass | None:
-        """The first pass of a process at `moment`."""
-        passes = (_at(own, moment) for own in self.processes.get(process, []))
+        """The first pass of a process at `moment`; of any where an old schema does not tell the process (0)."""
+        threads = self.processes.get(process, []) if process else self.threads.values()
+        passes = (_at(own, moment) for own in threads)
         return next((one for one in passes if one is not None), None)
 
 
@@ -132,10 +126,10 @@ def _fill(index: _Index, activities: Sequence[Activity], launches: Mapping[Key, 
             one.activities.append(activity)
 
 
-def _begin(passes: Iterable[Pass], activities: Sequence[Activity], launches: Mapping[Key, Launch]) -> None:
+def _bound(passes: Iterable[Pass], activities: Sequence[Activity], launches: Mapping[Key, Launch]) -> None:
     """A pass begins with its range, or later, when the GPU is done with what was launched before: it waits for that.
 
-    It never begins after its own first activity.
+    It never begins after its own first activity, and ends with its last.
     """
     moments = sorted((_launched(activity, launches), activity.end) for activity in activities)
     reached = list(accumulate((end for _, end in moments), max))
@@ -144,6 +138,7 @@ def _begin(passes: Iterable[Pass], activities: Sequence[Activity], launches: Map
         waited = reached[before - 1] if before else one.start
         first = min(activity.start for activity in one.activities)
         one.begin = max(one.start, min(waited, first))
+        one.finish = max(one.end, *(activity.end for activity in one.activities))
 
 
 def _launched(activity: Activity, launches: Mapping[Key, Launch]) -> int:
