@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rooflens.core.op import Op, OpKind
+from rooflens.core.op import DType, Op, OpKind
 from rooflens.core.scenario import PhaseKind
 from rooflens.core.timed import TimedPhase
 
@@ -43,12 +43,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that."""
+    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that.
+
+    dtype: of its operands where the name says it. graph: which replay of a graph ran it, None outside of any.
+    """
 
     name: str
     kind: OpKind
     seconds: float
     op: Op | None = None
+    dtype: DType | None = None
+    graph: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from rooflens.core.scenario import AttentionFlops, PhaseKind
 from rooflens.core.timed import TimedPhase
 from rooflens.errors import InputError
 from rooflens.sources.annotations import phase_of, step_of
-from rooflens.sources.kernel_names import kernel_class
+from rooflens.sources.kernel_names import kernel_class, kernel_dtype
 from rooflens.sources.kineto import timed_phase
 from rooflens.sources.kineto_file import Event, Trace, read_trace
-from rooflens.sources.kineto_gpu import KERNELS, Gpu
+from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
 from rooflens.sources.kineto_tree import RANGES, Node, forest
 
 _PLAIN = frozenset(str(kind) for kind in PhaseKind)
@@ -83,9 +83,14 @@ def _recorded(kind: PhaseKind, ranges: Sequence[Node], gpu: Gpu) -> RecordedPhas
     if timed is None or not timed.ops:
         return None
     pieces = gpu.launched(ranges[:1]).pieces
-    runs = tuple(KernelRun(p.name, kernel_class(p.name), p.seconds, p.node.op if p.node else None) for p in pieces)
+    runs = tuple(_run(piece) for piece in pieces)
     steps = [step for node in ranges if (step := step_of(node.event.name)) is not None]
     return RecordedPhase(kind, replace(timed, name=str(kind)), _mean(steps), runs)
+
+
+def _run(piece: Piece) -> KernelRun:
+    name, op = piece.name, piece.node.op if piece.node else None
+    return KernelRun(name, kernel_class(name), piece.seconds, op, kernel_dtype(name), piece.graph)
 
 
 def _mean(steps: Sequence[Step]) -> Step | None:
