@@ -52,12 +52,12 @@ def command(
     if as_json and as_csv:
         raise InputError("--json and --csv both write to standard output; pass one")
     wanted = {kind: rest[kind] for kind in _TARGETS if rest[kind]}
-    if wanted and len(paths) > 1:
-        raise InputError(f"--{next(iter(wanted))} is of one file, and {len(paths)} are given; pass one at a time")
     check_targets(wanted, {"--gpu": gpu or "", **{str(path): str(path) for path in paths}})
     from rooflens.api import load
 
     found = load(paths, model=model, gpu=gpu, tp=tp)
+    if wanted and len(found) > 1:
+        raise InputError(f"--{next(iter(wanted))} is of one profile, and {len(found)} were read; pass one at a time")
     made = files(found[0], dark, wanted)
     write_all(made)
     _print(found, as_json, as_csv)

@@ -57,6 +57,26 @@ class KernelRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel that a capture recorded: the name of its op and what that counts, None without formula or shapes.
+
+    call: which call of the capture it is a part of: an op of several kernels counts once.
+    """
+
+    name: str = ""
+    op: Op | None = None
+    call: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A graph as it was captured, under the name of its range: the kernels that each replay runs, in order."""
+
+    name: str
+    launches: tuple[Launch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedPhase:
     """A phase of a recording: its mean pass, and of that pass the tokens and the kernels in order of time.
 
@@ -76,7 +96,7 @@ class Recording:
 
     device: what the file calls the device it ran on, "" where it does not say; nothing is guessed from it.
     multiprocessors, memory_bytes: of that device where the file has them. notes: what a reader should know, one
-    sentence each; what could not be read is among them.
+    sentence each; what could not be read is among them. captures: of graphs, which run their kernels when replayed.
     """
 
     format: Format
@@ -86,3 +106,4 @@ class Recording:
     multiprocessors: int | None = None
     memory_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    captures: tuple[Capture, ...] = ()

@@ -17,6 +17,7 @@ from rooflens.errors import InputError
 from rooflens.sources.annotations import phase_of, step_of
 from rooflens.sources.kernel_names import kernel_class, kernel_dtype
 from rooflens.sources.kineto import timed_phase
+from rooflens.sources.kineto_capture import captures_of
 from rooflens.sources.kineto_file import Event, Trace, read_trace
 from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
 from rooflens.sources.kineto_tree import RANGES, Node, forest
@@ -56,6 +57,7 @@ def record_kineto(path: Path, *, convention: AttentionFlops = AttentionFlops.CAU
         multiprocessors=trace.devices[0].multiprocessors if trace.devices else None,
         memory_bytes=trace.devices[0].memory_bytes if trace.devices else None,
         notes=tuple(_notes(trace, kernels, found)),
+        captures=captures_of(roots),
     )
 
 
@@ -138,10 +140,6 @@ def _notes(trace: Trace, kernels: Sequence[Event], phases: Sequence[RecordedPhas
     inside = sum(phase.timed.op_s * phase.timed.passes for phase in phases)
     if total and inside < 0.99 * total:
         notes.append(f"{100 * (1 - inside / total):.1f} % of the GPU time of the trace lies outside its phases")
-    if any(_graphs(phase.timed) for phase in phases):
+    if any(run.graph is not None for phase in phases for run in phase.runs):
         notes.append("kernels of a graph have no ops; with --model they are matched with what the pass must run")
     return notes
-
-
-def _graphs(timed: TimedPhase) -> bool:
-    return timed.gpu and timed.coverage < 0.5
