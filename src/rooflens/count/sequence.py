@@ -7,22 +7,28 @@ projects into it, what it does, and what projects out of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rooflens.core.arrays import Count
+from rooflens.core.attention import Attention
+from rooflens.core.blocks import Block, Mlp
 from rooflens.core.experts import Moe
 from rooflens.core.model import Layer, ModelSpec
 from rooflens.core.op import DType, Op, OpKind, PointwiseShape, Traffic
-from rooflens.core.scenario import Conventions, Phase, Precision
+from rooflens.core.scenario import Conventions, Fusion, Phase, Precision
+from rooflens.count.apart import kernels_apart
 from rooflens.count.collective import all_reduce, gather_logits
 from rooflens.count.forward import count_step
 from rooflens.count.plan import (
+    Activate,
+    AddResidual,
     Embed,
     Experts,
     Head,
     Normalise,
     Projection,
+    Rotate,
     Step,
     block_steps,
     is_mixed,
@@ -47,6 +53,10 @@ def sequence(
     for step in _steps(model, setting):
         if isinstance(step, _Meet):
             found += [all_reduce(model.hidden, setting, tp)] if tp > 1 else []
+            continue
+        apart = kernels_apart(step, setting) if conventions.fusion is Fusion.FRAMEWORK else []
+        if apart:
+            found += apart
             continue
         for op in count_step(step, setting):
             found += _before(op, step, setting)
@@ -136,7 +146,7 @@ def _steps(model: ModelSpec, setting: Setting) -> Iterator[Step | _Meet]:
     yield from (Projection(linear.name, (linear,)) for linear in (*model.inputs, *model.table_projections))
     mixed = is_mixed(model)
     for layer in by_turns(model.layers):
-        yield from _layer(layer, setting, mixed)
+        yield from _layer(layer, model.hidden, setting, mixed)
     if model.final_norm:
         yield Normalise(model.final_norm)
     yield Head(model.head)
@@ -153,19 +163,40 @@ def by_turns(layers: tuple[Layer, ...]) -> Iterator[Layer]:
         yield layers[chosen]
 
 
-def _layer(layer: Layer, setting: Setting, mixed: bool) -> Iterator[Step | _Meet]:
-    """Blocks one after another; those that are added at once are added up over ranks at once as well."""
-    norms = list(layer.norms)
+def _layer(layer: Layer, hidden: int, setting: Setting, mixed: bool) -> Iterator[Step | _Meet]:
+    """Blocks one after another; those that are added at once are added up over ranks at once as well.
+
+    An engine adds the residual in the norm after it, the framework in a kernel of its own.
+    """
+    norms, fusion = list(layer.norms), setting.conventions.fusion
     for block in layer.blocks:
         if norms:
             yield Normalise(norms.pop(0), adds_residual=True)
-        steps = list(block_steps(block, layer, setting.conventions.fusion, mixed))
-        yield from sorted(steps, key=_place)
+        steps = sorted(block_steps(block, layer, fusion, mixed), key=_place)
+        yield from steps if fusion is Fusion.ENGINE else _as_framework(block, steps)
         if not layer.parallel:
             yield _Meet()
+        if fusion is Fusion.FRAMEWORK:
+            yield AddResidual("residual_add", hidden)
     if layer.parallel:
         yield _Meet()
     yield from (Normalise(norm, adds_residual=True) for norm in norms)
+
+
+def _as_framework(block: Block, steps: Sequence[Step]) -> Iterator[Step]:
+    """q and k are rotated one after the other; the activation function comes before what it is multiplied by."""
+    names = [getattr(step, "name", "") for step in steps]
+    gated = next((step for step in steps if isinstance(step, Activate) and step.gated), None)
+    apart = gated is not None and any(name.endswith("gate_proj") for name in names) and isinstance(block, Mlp)
+    for step, name in zip(steps, names, strict=True):
+        if apart and gated is not None and name.endswith("gate_proj"):
+            yield from (step, replace(gated, gated=False))
+        elif apart and step is gated:
+            yield AddResidual(f"{name}.gate", gated.width)
+        elif isinstance(step, Rotate) and isinstance(block, Attention) and block.owns_cache:
+            yield from (Rotate(step.name, heads * block.d_k) for heads in (block.heads, block.kv_heads))
+        else:
+            yield step
 
 
 def _place(step: Step) -> int:
