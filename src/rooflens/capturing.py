@@ -30,7 +30,7 @@ def merged(recordings: Sequence[Recording]) -> list[Recording]:
     replays = [one for one in recordings if not one.captures]
     filled = [_filled(recording, captures) for recording in replays]
     used = {name for _, names in filled for name in names}
-    alone = [one for one in recordings if one.captures and not {capture.name for capture in one.captures} & used]
+    alone = [one for one in recordings if one.captures and not used & {capture.name for capture in one.captures}]
     return [*(recording for recording, _ in filled), *(_said(recording) for recording in alone)]
 
 
@@ -91,13 +91,21 @@ def _fitting(runs: Sequence[KernelRun], captures: Iterable[Capture]) -> Capture 
 
 
 def _agreement(runs: Sequence[KernelRun], capture: Capture) -> float:
-    """Of the places where either side has a product or attention with a known class, the share where both do."""
-    agreed = total = 0
+    """Of the products and attentions that either side has and the other tells the class of, the share that agree.
+
+    A call agrees if one of its kernels has its class: others of it may be a fill before a product.
+    """
+    calls: dict[int, bool] = {}
+    others = 0
     for run, launch in zip(runs, capture.launches, strict=True):
-        if launch.op is not None and (launch.op.kind in _SURE or run.kind in _SURE):
-            total += 1
-            agreed += launch.op.kind is run.kind
-    return agreed / total if total else 0.0
+        if launch.op is None:
+            continue
+        if launch.op.kind in _SURE:
+            calls[launch.call] = calls.get(launch.call, False) or launch.op.kind is run.kind
+        elif run.kind in _SURE:
+            others += 1
+    total = len(calls) + others
+    return sum(calls.values()) / total if total else 0.0
 
 
 def _groups(phase: RecordedPhase, shaped: dict[int, Launch]) -> list[TimedOp]:

@@ -107,9 +107,7 @@ def import_recording(recording: Recording, hardware: Hardware, ran: Ran) -> Prof
     return replace(profile, conditions=conditions, findings=(*said, *findings(profile)))
 
 
-def _matched(
-    recorded: RecordedPhase, phase: Phase, ran: Ran, precision: Precision
-) -> tuple[TimedPhase, list[Finding]]:
+def _matched(recorded: RecordedPhase, phase: Phase, ran: Ran, precision: Precision) -> tuple[TimedPhase, list[Finding]]:
     """The phase with its kernels matched, where too little of it is known, a model is given and its sizes are known.
 
     What has shapes keeps them. Projections run together as in engines, or apart as in the framework: whichever fits.

@@ -1,8 +1,8 @@
 """The kernels of norms, rotary embedding and activation functions where a framework runs each of their ops apart.
 
-Source: transformers, modeling_llama.py: LlamaRMSNorm (widen, square, mean, add, rsqrt, multiply, narrow, multiply by the
-weight), apply_rotary_pos_emb (x cos + rotate_half(x) sin, for q and for k), LlamaMLP (act(gate) * up). A LayerNorm is one
-kernel.
+Source: transformers, modeling_llama.py: LlamaRMSNorm (widen, square, mean, add, rsqrt, multiply, narrow, multiply by
+the weight), apply_rotary_pos_emb (x cos + rotate_half(x) sin, for q and for k), LlamaMLP (act(gate) * up). A LayerNorm
+is one kernel.
 """
 
 from __future__ import annotations

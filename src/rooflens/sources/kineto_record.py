@@ -12,7 +12,6 @@ from pathlib import Path
 
 from rooflens.core.recording import Format, KernelRun, RecordedPhase, Recording, Step
 from rooflens.core.scenario import AttentionFlops, PhaseKind
-from rooflens.core.timed import TimedPhase
 from rooflens.errors import InputError
 from rooflens.sources.annotations import phase_of, step_of
 from rooflens.sources.kernel_names import kernel_class, kernel_dtype
