@@ -76,8 +76,10 @@ class Ran:
         """`model` as one rank sees it.
 
         Raises:
-            InputError: the model cannot be split into `tp` parts.
+            InputError: the model cannot be split into `tp` parts, or none is given to be split.
         """
+        if model is None and tp != 1:
+            raise InputError(f"--tp {tp} splits a model, and none is given; pass --model too")
         return cls(None if model is None else shard(model, tp), tp)
 
 
