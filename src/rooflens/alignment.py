@@ -61,12 +61,15 @@ def align(kernels: Sequence[KernelRun], predicted: Sequence[Op]) -> Alignment | 
     skipped = np.array([0] + [_MISSED if is_heavy(op) else 0 for op in predicted], dtype=np.int64).cumsum()
     best, held = skipped.copy(), np.full(width, _NEVER, dtype=np.int64)
     moves = np.zeros((len(kernels), width), dtype=np.uint8)
+    kinds = {(op.name, op.kind, op.dtype, op.shape): op for op in predicted}
+    numbers = {key: number for number, key in enumerate(kinds)}
+    which = np.array([numbers[op.name, op.kind, op.dtype, op.shape] for op in predicted], dtype=np.int64)
     values: dict[tuple[object, ...], NDArray[int64]] = {}
     for row, kernel in enumerate(kernels):
         key = _signature(kernel)
         if key not in values:
-            values[key] = np.array([0] + [_value(kernel, op) for op in predicted], dtype=np.int64)
-        best, held = _step(best, held, values[key], skipped, moves[row])
+            values[key] = np.array([_value(kernel, op) for op in kinds.values()], dtype=np.int64)
+        best, held = _step(best, held, values[key][which], skipped, moves[row])
     return Alignment(_traced_back(moves, width), int(best[-1]))
 
 
@@ -76,15 +79,15 @@ def _step(
     """One more kernel: the best scores up to each predicted kernel, and those that end in a pair with it."""
     import numpy as np
 
-    pair = np.full_like(best, _NEVER)
-    pair[1:] = best[:-1] + value[1:]
+    pair, works = np.full_like(best, _NEVER), np.zeros(len(best), dtype=np.bool_)
+    pair[1:], works[1:] = best[:-1] + value, value > 0
     helper = held + _HELPER
     helps: NDArray[bool_] = helper > pair
-    held = np.where(value > 0, np.maximum(pair, helper), _NEVER)
+    held = np.where(works, np.maximum(pair, helper), _NEVER)
     ends = np.maximum(best, held)
     row = np.maximum.accumulate(ends - skipped) + skipped
     move[:] = np.where(row > ends, _LEFT, np.where(held >= best, _HELD, 1))
-    move |= (helps & (value > 0)).astype(np.uint8) * np.uint8(_HELPS)
+    move |= (helps & works).astype(np.uint8) * np.uint8(_HELPS)
     return row, held
 
 
