@@ -232,24 +232,30 @@ def load(
     *,
     model: str | Path | ModelSpec | None = None,
     gpu: str | Path | Hardware | None = None,
+    tp: int = 1,
 ) -> list[Profile]:
     """Read traces of other profilers: a Profile for each file, its phases under the roofs of the part that it ran on.
+
+    A trace of a graph's capture beside those of its replays gives them shapes and has no Profile of its own.
 
     files: traces of PyTorch's profiler (vLLM, SGLang), exports of Nsight Systems, rocprof's kernel traces; what each is
     is found by its content. model: what ran; kernels without shapes are then matched with those that its pass must
     run, and each phase stands beside its prediction. gpu: the part, where the file does not say it or another is meant.
+    tp: ranks of tensor parallelism, each of which runs its part of the model on a device of its own, with collectives.
 
     Raises:
-        InputError: a file that is damaged or of no format that is known.
+        InputError: a file that is damaged or of no format that is known, or a model that `tp` does not divide.
         UnknownHardwareError: a file that does not say what it ran on, and no `gpu`.
         UnknownNameError: a model or part that is not known.
     """
-    from rooflens.importing import import_recording, part_of, read_recording
+    from rooflens.capturing import merged
+    from rooflens.importing import Ran, import_recording, part_of, read_recording
 
     given = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
     spec = model if model is None or isinstance(model, ModelSpec) else load_model(model)
-    recordings = [read_recording(Path(file)) for file in files]
-    return [import_recording(recording, part_of(recording, given), spec) for recording in recordings]
+    ran = Ran.of(spec, tp)
+    recordings = merged([read_recording(Path(file)) for file in files])
+    return [import_recording(recording, part_of(recording, given), ran) for recording in recordings]
 
 
 def ceilings(

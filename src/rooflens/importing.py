@@ -15,9 +15,10 @@ from rooflens.core.scenario import Batch, Conventions, Fusion, Phase, PhaseKind,
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.count import forward
 from rooflens.count.sequence import sequence
+from rooflens.count.shard import shard
 from rooflens.errors import InputError, UnknownHardwareError
 from rooflens.findings import findings
-from rooflens.matching import match
+from rooflens.matching import Matched, match, with_groups
 from rooflens.measured import place_measured
 from rooflens.precision import Dtypes, settle
 from rooflens.roofline import place_phase
@@ -30,15 +31,6 @@ from rooflens.sources.sniffing import format_of
 _KNOWN = (Format.KINETO, Format.NSYS, Format.ROCPROF)
 _MATCH_BELOW = 0.95
 """Coverage below which kernels are matched with what a model must run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """How much of a phase was matched: kernels that the model's pass must run, and those that were found."""
-
-    phase: PhaseKind
-    heavy: int
-    found: int
 
 
 def read_recording(path: Path) -> Recording:
@@ -72,21 +64,40 @@ def part_of(recording: Recording, gpu: Hardware | None) -> Hardware:
         raise UnknownHardwareError(f"{', '.join(recording.sources)}: {cause}") from cause
 
 
-def import_recording(recording: Recording, hardware: Hardware, model: ModelSpec | None) -> Profile:
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What ran, if it is known: the model, or one of `tp` tensor-parallel ranks of it."""
+
+    model: ModelSpec | None = None
+    tp: int = 1
+
+    @classmethod
+    def of(cls, model: ModelSpec | None, tp: int) -> Ran:
+        """`model` as one rank sees it.
+
+        Raises:
+            InputError: the model cannot be split into `tp` parts, or none is given to be split.
+        """
+        if model is None and tp != 1:
+            raise InputError(f"--tp {tp} splits a model, and none is given; pass --model too")
+        return cls(None if model is None else shard(model, tp), tp)
+
+
+def import_recording(recording: Recording, hardware: Hardware, ran: Ran) -> Profile:
     """Place what `recording` holds under the roofs of `hardware`.
 
-    model: what ran, if it is known. Kernels without shapes are then matched, in order and by class, with those that
-    its pass must run, and each phase stands beside its prediction.
+    ran: the model, if it is known. Kernels without shapes are then matched, in order and by class, with those that
+    its pass must run, and each phase stands beside its prediction, which has no collectives.
 
     Raises:
         UnknownPeakError: `hardware` has no peak for what ran.
     """
-    conventions = Conventions(fusion=Fusion.ENGINE)
+    conventions, model = Conventions(fusion=Fusion.ENGINE), ran.model
     precision = _precision(recording, hardware, model)
     phases, said = [], [Finding("info", "recording", note) for note in recording.notes]
     for recorded in recording.phases:
         phase = Phase(recorded.kind, _batch(recorded))
-        timed, note = _matched(recorded, phase, model, precision)
+        timed, note = _matched(recorded, phase, ran, precision)
         said += note
         predicted = _predicted(recorded, phase, model, (hardware, precision, conventions))
         measured = Measurement((timed.wall_s,), timed, instrumented=True)
@@ -98,24 +109,35 @@ def import_recording(recording: Recording, hardware: Hardware, model: ModelSpec 
     return replace(profile, conditions=conditions, findings=(*said, *findings(profile)))
 
 
-def _matched(
-    recorded: RecordedPhase, phase: Phase, model: ModelSpec | None, precision: Precision
-) -> tuple[TimedPhase, list[Finding]]:
-    """The phase with its kernels matched, where too little of it is known, a model is given and its sizes are known."""
-    timed = recorded.timed
+def _matched(recorded: RecordedPhase, phase: Phase, ran: Ran, precision: Precision) -> tuple[TimedPhase, list[Finding]]:
+    """The phase with its kernels matched, where too little of it is known, a model is given and its sizes are known.
+
+    What has shapes keeps them. Projections run together as in engines, or apart as in the framework: whichever fits.
+    """
+    timed, model = recorded.timed, ran.model
     if model is None or timed.coverage >= _MATCH_BELOW or not recorded.runs or not _sized(recorded):
         return timed, []
-    found = match(recorded.runs, sequence(model, phase, precision, Conventions(fusion=Fusion.ENGINE)))
-    share = sum(op.seconds for op in found.ops if op.known) / (sum(op.seconds for op in found.ops) or 1.0)
+    best: Matched | None = None
+    for fusion in Fusion:
+        expected = sequence(model, phase, precision, Conventions(fusion=fusion), tp=ran.tp)
+        found = match(recorded.runs, expected)
+        if found is None:
+            many = f"{len(recorded.runs):,} kernels of the pass are too many to match with {len(expected):,}"
+            return timed, [Finding("warning", "matched", f"{recorded.kind}: {many}; record fewer of them")]
+        best = found if best is None or found.score > best.score else best
+    assert best is not None
+    whole = with_groups(recorded, best.ops)
+    return whole, [_said(recorded.kind, model, best, whole.coverage)]
+
+
+def _said(kind: PhaseKind, model: ModelSpec, found: Matched, coverage: float) -> Finding:
     text = (
-        f"{recorded.kind}: {found.found:,} of {found.heavy:,} products and attentions that a pass of {model.name} runs "
-        f"were matched, in order and by class; {100 * share:.1f} % of the time of its kernels is modelled"
+        f"{kind}: {found.found:,} of {found.heavy:,} products and attentions that a pass of {model.name} runs "
+        f"were matched, in order and by class; {100 * coverage:.1f} % of the time of its kernels is modelled"
     )
-    level = "info" if found.found == found.heavy else "warning"
-    finding = Finding(level, "matched", text)
-    if share <= timed.coverage:
-        return timed, [finding]
-    return replace(timed, ops=found.ops), [finding]
+    if found.left:
+        text += f"; {found.left:,} kernels of those classes fit none in their order and are left out"
+    return Finding("info" if found.found == found.heavy and not found.left else "warning", "matched", text)
 
 
 def _sized(recorded: RecordedPhase) -> bool:

@@ -1,68 +1,82 @@
 """Kernels of a trace that have names and no shapes, matched with the kernels that a model's pass must run.
 
-Both are sequences. The alignment keeps their order, pairs kernels of one class, and skips what has no partner: extra
-copies of an engine on one side, kernels that it fused away on the other. It is the one that pairs most products and
-attention, found by dynamic programming (Needleman, Wunsch, J. Mol. Biol. 48(3), 1970).
+Kernels that have shapes keep them, and take the place of what is predicted of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rooflens.alignment import align, is_heavy
 from rooflens.core.op import DType, Op, OpKind, PointwiseShape, Traffic
-from rooflens.core.recording import KernelRun
-from rooflens.core.timed import TimedOp
-from rooflens.count.sequence import STORE
+from rooflens.core.recording import KernelRun, RecordedPhase
+from rooflens.core.timed import TimedOp, TimedPhase
 
-_HEAVY = frozenset({OpKind.GEMM, OpKind.EXPERTS, OpKind.ATTENTION, OpKind.SCAN, OpKind.INDEXER})
-_PAIR, _LIGHT_PAIR, _MISSED, _HELPER = 10.0, 1.0, -6.0, 0.3
-"""What a pair of heavy kernels, a pair of others, a heavy kernel without a partner, and a second kernel count."""
-
-MOST_CELLS = 30_000_000
-"""Kernels times predicted kernels, at most, that are aligned."""
+_WITH_NORM = re.compile(r"norm|fusion", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What each kernel of a pass was matched with.
+    """What the kernels without shapes of a pass were matched with.
 
-    ops: timed ops, those that were matched with FLOP and bytes. heavy: products and attention that the pass must run;
-    found: those of them that a kernel was matched with.
+    ops: timed ops of those kernels alone, with FLOP and bytes where they were matched. heavy: products and attention
+    that the pass must run; found: those of them that a kernel was matched with. left: kernels that are products or
+    attention by their names and have neither shapes nor a partner. score: how well the sequences agree, higher is
+    better.
     """
 
     ops: tuple[TimedOp, ...]
     heavy: int
     found: int
+    left: int
+    score: int
 
 
-def match(kernels: Sequence[KernelRun], predicted: Sequence[Op]) -> Matched:
+def match(kernels: Sequence[KernelRun], predicted: Sequence[Op]) -> Matched | None:
     """Match `kernels`, in order of time, with `predicted`, in the order in which a pass runs them.
 
     A kernel that follows its partner's and has its class (the sum of split products, the join of split attention)
-    belongs to it. Kernels without a partner keep their time and have no bytes.
+    belongs to it, and so does a norm that an all-reduce computes as well. Kernels without a partner keep their time and
+    have no bytes. None where there are too many of both to align.
     """
-    partners = _align(kernels, predicted) if len(kernels) * len(predicted) <= MOST_CELLS else {}
+    aligned = align(kernels, predicted)
+    if aligned is None:
+        return None
+    partners = aligned.partners
     groups: dict[str, list[tuple[KernelRun, Op | None]]] = {}
-    first: set[int] = set()
+    taken, known = set[int](), set[str]()
     for index, kernel in enumerate(kernels):
         partner = partners.get(index)
+        first = partner is not None and partner not in taken
+        taken |= {partner} if partner is not None else set()
+        if kernel.op is not None:
+            continue
         op = None if partner is None else predicted[partner]
-        counts = partner is not None and partner not in first
-        first |= {partner} if partner is not None else set()
-        name = op.name if op is not None else kernel.name
-        groups.setdefault(name, []).append((kernel, op if counts else None))
-    known = {predicted[partner].name for partner in partners.values()}
-    heavy = [i for i, op in enumerate(predicted) if op.kind in _HEAVY]
-    return Matched(
-        tuple(_timed(name, rows, known=name in known) for name, rows in groups.items()),
-        heavy=len(heavy),
-        found=len(set(heavy) & set(partners.values())),
-    )
+        name = kernel.name if op is None else op.name
+        known |= {name} if op is not None else set()
+        whole = _with_norm(kernel, predicted, partner, partners) if first and partner is not None else None
+        groups.setdefault(name, []).append((kernel, whole))
+    heavy = {i for i, op in enumerate(predicted) if is_heavy(op)}
+    ops = tuple(timed_group(name, rows, known=name in known) for name, rows in groups.items())
+    return Matched(ops, len(heavy), len(heavy & taken), _left(kernels, partners), aligned.score)
 
 
-def _timed(name: str, rows: Sequence[tuple[KernelRun, Op | None]], *, known: bool) -> TimedOp:
-    """One line: what the kernels of a group did together."""
+def with_groups(recorded: RecordedPhase, groups: Sequence[TimedOp]) -> TimedPhase:
+    """The mean pass of `recorded` with `groups` in place of what has no formula in it.
+
+    `groups` are of the first pass: their seconds are scaled to the mean of all passes.
+    """
+    timed = recorded.timed
+    kept = tuple(op for op in timed.ops if op.known)
+    mean, first = timed.op_s - sum(op.seconds for op in kept), sum(op.seconds for op in groups)
+    scale = mean / first if first else 1.0
+    return replace(timed, ops=(*kept, *(replace(op, seconds=op.seconds * scale) for op in groups)))
+
+
+def timed_group(name: str, rows: Sequence[tuple[KernelRun, Op | None]], *, known: bool) -> TimedOp:
+    """One line: what the kernels of a group did together, each op once."""
     seconds = sum(kernel.seconds for kernel, _ in rows)
     ops = [op for _, op in rows if op is not None]
     if not ops:
@@ -71,6 +85,7 @@ def _timed(name: str, rows: Sequence[tuple[KernelRun, Op | None]], *, known: boo
         return TimedOp(nothing, seconds, known=known)
     total = replace(
         ops[0],
+        name=name,
         count=len(ops),
         flops=sum(op.flops for op in ops),
         model_flops=sum(op.model_flops for op in ops),
@@ -80,62 +95,17 @@ def _timed(name: str, rows: Sequence[tuple[KernelRun, Op | None]], *, known: boo
     return TimedOp(total, seconds)
 
 
-def _align(kernels: Sequence[KernelRun], predicted: Sequence[Op]) -> dict[int, int]:
-    """The partner of each kernel that has one: by number, the alignment with the highest score."""
-    width = len(predicted) + 1
-    skipped = [_MISSED if op.kind in _HEAVY else 0.0 for op in predicted]
-    best = [0.0] * width
-    for j in range(1, width):
-        best[j] = best[j - 1] + skipped[j - 1]
-    held = [float("-inf")] * width
-    moves: list[bytearray] = []
-    for index, kernel in enumerate(kernels):
-        before, best_row, held_row, move = best, [0.0] * width, [float("-inf")] * width, bytearray(width)
-        best_row[0] = before[0]
-        for j in range(1, width):
-            value = _value(kernel, predicted[j - 1])
-            if value > 0:
-                pair = before[j - 1] + value
-                helper = held[j] + _HELPER
-                held_row[j] = max(pair, helper)
-                move[j] = 4 if helper > pair else 0
-            score, choice = before[j], 1
-            left = best_row[j - 1] + skipped[j - 1]
-            if left > score:
-                score, choice = left, 2
-            if held_row[j] >= score:
-                score, choice = held_row[j], 3
-            best_row[j] = score
-            move[j] |= choice
-        best, held = best_row, held_row
-        moves.append(move)
-        del index
-    return _traced_back(moves, width)
+def _with_norm(kernel: KernelRun, predicted: Sequence[Op], partner: int, partners: Mapping[int, int]) -> Op:
+    """The partner of a kernel, with the norm after it where the kernel is an all-reduce that computes that too."""
+    op = predicted[partner]
+    after = predicted[partner + 1] if partner + 1 < len(predicted) else None
+    if op.kind is not OpKind.COLLECTIVE or after is None or after.kind is not OpKind.NORM:
+        return op
+    if not _WITH_NORM.search(kernel.name) or partner + 1 in partners.values():
+        return op
+    return replace(op, flops=op.flops + after.flops, traffic=op.traffic + after.traffic)
 
 
-def _value(kernel: KernelRun, op: Op) -> float:
-    """What a pair counts: 0 for different classes; a kernel that names the cache goes with the write to it."""
-    if kernel.kind is not op.kind:
-        return 0.0
-    if op.name == STORE:
-        name = kernel.name.lower()
-        return 2 * _LIGHT_PAIR if "cache" in name or "kv" in name else 0.0
-    return _PAIR if op.kind in _HEAVY else _LIGHT_PAIR
-
-
-def _traced_back(moves: Sequence[bytearray], width: int) -> dict[int, int]:
-    partners: dict[int, int] = {}
-    i, j = len(moves), width - 1
-    holding = False
-    while i > 0 and j >= 0:
-        move = moves[i - 1][j]
-        choice = 3 if holding else move & 3
-        if choice == 3:
-            partners[i - 1] = j - 1
-            holding = bool(move & 4)
-            i, j = i - 1, j if holding else j - 1
-        elif choice == 2:
-            j -= 1
-        else:
-            i -= 1
-    return partners
+def _left(kernels: Sequence[KernelRun], partners: Mapping[int, int]) -> int:
+    works = (OpKind.GEMM, OpKind.ATTENTION, OpKind.SCAN, OpKind.EXPERTS)
+    return sum(k.op is None and k.kind in works and i not in partners for i, k in enumerate(kernels))

@@ -20,6 +20,9 @@ _STRICT = 3
 @click.command("import", help="Read traces of other profilers (FILE...) into profiles: phases, FLOP, bytes, bounds.")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--model", help="What ran: kernels without shapes are matched with those that its pass must run.")
+@click.option(
+    "--tp", type=click.IntRange(1, 4096), default=1, metavar="N", help="Tensor-parallel ranks, each with its part."
+)
 @click.option("--gpu", metavar="NAME|FILE", help="The part it ran on, where the file does not say it.")
 @click.option(
     "--strict", type=click.IntRange(1, 100), metavar="PERCENT", help="Fail where less of the time is modelled."
@@ -38,6 +41,7 @@ def command(
     paths: tuple[Path, ...],
     model: str | None,
     gpu: str | None,
+    tp: int,
     strict: int | None,
     as_json: bool,
     as_csv: bool,
@@ -48,12 +52,12 @@ def command(
     if as_json and as_csv:
         raise InputError("--json and --csv both write to standard output; pass one")
     wanted = {kind: rest[kind] for kind in _TARGETS if rest[kind]}
-    if wanted and len(paths) > 1:
-        raise InputError(f"--{next(iter(wanted))} is of one file, and {len(paths)} are given; pass one at a time")
     check_targets(wanted, {"--gpu": gpu or "", **{str(path): str(path) for path in paths}})
     from rooflens.api import load
 
-    found = load(paths, model=model, gpu=gpu)
+    found = load(paths, model=model, gpu=gpu, tp=tp)
+    if wanted and len(found) > 1:
+        raise InputError(f"--{next(iter(wanted))} is of one profile, and {len(found)} were read; pass one at a time")
     made = files(found[0], dark, wanted)
     write_all(made)
     _print(found, as_json, as_csv)

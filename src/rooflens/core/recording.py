@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from rooflens.core.op import Op, OpKind
+from rooflens.core.op import DType, Op, OpKind
 from rooflens.core.scenario import PhaseKind
 from rooflens.core.timed import TimedPhase
 
@@ -43,12 +43,37 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that."""
+    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that.
+
+    dtype: of its operands where the name says it. graph: which replay of a graph ran it, None outside of any.
+    """
 
     name: str
     kind: OpKind
     seconds: float
     op: Op | None = None
+    dtype: DType | None = None
+    graph: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel that a capture recorded: the name of its op and what that counts, None without formula or shapes.
+
+    call: which call of the capture it is a part of: an op of several kernels counts once.
+    """
+
+    name: str = ""
+    op: Op | None = None
+    call: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A graph as it was captured, under the name of its range: the kernels that each replay runs, in order."""
+
+    name: str
+    launches: tuple[Launch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +96,7 @@ class Recording:
 
     device: what the file calls the device it ran on, "" where it does not say; nothing is guessed from it.
     multiprocessors, memory_bytes: of that device where the file has them. notes: what a reader should know, one
-    sentence each; what could not be read is among them.
+    sentence each; what could not be read is among them. captures: of graphs, which run their kernels when replayed.
     """
 
     format: Format
@@ -81,3 +106,4 @@ class Recording:
     multiprocessors: int | None = None
     memory_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    captures: tuple[Capture, ...] = ()

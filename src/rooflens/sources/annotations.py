@@ -2,7 +2,7 @@
 
 Forms seen in traces of vLLM and SGLang: `execute_context_1(888_788544)_generation_0(0)`,
 `execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)`,
-`step[DECODE bs=32]`, `step[EXTEND bs=15 toks=15360]`, `capture_32_FULL`, `ProfilerStep#6`.
+`step[DECODE bs=32]`, `step[EXTEND bs=15 toks=15360]`, `capture_32_FULL`, `capture_32_DECODE`, `ProfilerStep#6`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _EXECUTE = re.compile(r"execute_(?:\d+_)?context_(\d+)\(([^()]*)\)_generation_(\
 _STEP = re.compile(r"step\[(\w+) bs=(\d+)(?: toks=(\d+))?\]")
 _SUMS = re.compile(r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)")
 _WHOLE = re.compile(r"ProfilerStep#\d+")
-_CAPTURE = re.compile(r"capture_\d+_(?:FULL|PIECEWISE)")
+_CAPTURE = re.compile(r"capture_\d+_[A-Z_]+")
 _KINDS = {"DECODE": PhaseKind.DECODE, "EXTEND": PhaseKind.PREFILL, "PREFILL": PhaseKind.PREFILL}
 _NAMES = {str(kind): kind for kind in PhaseKind}
 _LARGEST = 2**50

@@ -135,6 +135,11 @@ def _label(node: Node, module: str) -> str:
     return f"{short}.{name}" if short else name
 
 
+def label_of(node: Node) -> str:
+    """What an op is called where no module is known: a product by its sizes."""
+    return _label(node, "")
+
+
 def _grouped(pieces: Sequence[Piece], modules: Mapping[int, str]) -> list[tuple[str, str, list[Piece]]]:
     """(name, module, pieces) of those of one name, module and dtype together, in order of their first."""
     groups: dict[tuple[str, str, str], tuple[str, str, list[Piece]]] = {}

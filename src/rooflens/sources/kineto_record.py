@@ -12,13 +12,13 @@ from pathlib import Path
 
 from rooflens.core.recording import Format, KernelRun, RecordedPhase, Recording, Step
 from rooflens.core.scenario import AttentionFlops, PhaseKind
-from rooflens.core.timed import TimedPhase
 from rooflens.errors import InputError
 from rooflens.sources.annotations import phase_of, step_of
-from rooflens.sources.kernel_names import kernel_class
+from rooflens.sources.kernel_names import kernel_class, kernel_dtype
 from rooflens.sources.kineto import timed_phase
+from rooflens.sources.kineto_capture import captures_of
 from rooflens.sources.kineto_file import Event, Trace, read_trace
-from rooflens.sources.kineto_gpu import KERNELS, Gpu
+from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
 from rooflens.sources.kineto_tree import RANGES, Node, forest
 
 _PLAIN = frozenset(str(kind) for kind in PhaseKind)
@@ -56,6 +56,7 @@ def record_kineto(path: Path, *, convention: AttentionFlops = AttentionFlops.CAU
         multiprocessors=trace.devices[0].multiprocessors if trace.devices else None,
         memory_bytes=trace.devices[0].memory_bytes if trace.devices else None,
         notes=tuple(_notes(trace, kernels, found)),
+        captures=captures_of(roots),
     )
 
 
@@ -83,9 +84,14 @@ def _recorded(kind: PhaseKind, ranges: Sequence[Node], gpu: Gpu) -> RecordedPhas
     if timed is None or not timed.ops:
         return None
     pieces = gpu.launched(ranges[:1]).pieces
-    runs = tuple(KernelRun(p.name, kernel_class(p.name), p.seconds, p.node.op if p.node else None) for p in pieces)
+    runs = tuple(_run(piece) for piece in pieces)
     steps = [step for node in ranges if (step := step_of(node.event.name)) is not None]
     return RecordedPhase(kind, replace(timed, name=str(kind)), _mean(steps), runs)
+
+
+def _run(piece: Piece) -> KernelRun:
+    name, op = piece.name, piece.node.op if piece.node else None
+    return KernelRun(name, kernel_class(name), piece.seconds, op, kernel_dtype(name), piece.graph)
 
 
 def _mean(steps: Sequence[Step]) -> Step | None:
@@ -133,10 +139,6 @@ def _notes(trace: Trace, kernels: Sequence[Event], phases: Sequence[RecordedPhas
     inside = sum(phase.timed.op_s * phase.timed.passes for phase in phases)
     if total and inside < 0.99 * total:
         notes.append(f"{100 * (1 - inside / total):.1f} % of the GPU time of the trace lies outside its phases")
-    if any(_graphs(phase.timed) for phase in phases):
+    if any(run.graph is not None for phase in phases for run in phase.runs):
         notes.append("kernels of a graph have no ops; with --model they are matched with what the pass must run")
     return notes
-
-
-def _graphs(timed: TimedPhase) -> bool:
-    return timed.gpu and timed.coverage < 0.5
