@@ -27,6 +27,8 @@ from rooflens.sources.values import config_values
 from rooflens.workload import check_experts, check_images, checked_conventions, scenario
 
 if TYPE_CHECKING:
+    from rooflens.core.profile import Finding
+    from rooflens.core.reading import Reading
     from rooflens.session import Session
 
 
@@ -225,6 +227,40 @@ def profile_llamacpp(
     part = ceilings("cpu", progress=progress) if given is None else given
     sizes = {"prompt": prompt, "output": output, "warmup": warmup, "repeat": repeat}
     return profile_llama(Path(path), part, **sizes, progress=progress)
+
+
+def watch(
+    url: str,
+    model: str | Path | ModelSpec,
+    gpu: str | Path | Hardware,
+    *,
+    tp: int = 1,
+    prompt: int | None = None,
+    context: int | None = None,
+    precision: str | Dtypes | None = None,
+    **options: Any,
+) -> Iterator[Reading | Finding]:
+    """Poll the /metrics of a server at `url`: a Reading for each interval, a Finding where there is none.
+
+    model, gpu, precision: as in `predict`. tp: GPUs of each replica. prompt, context: tokens, where the server does not
+    tell them. options: `dcgm` (address of a dcgm-exporter), `dcgmi` (run it here), `interval` and `timeout` in seconds,
+    `count` of readings and `failures` in a row until it ends. Only these addresses are read.
+
+    Raises:
+        InputError: an address that cannot be read, answers that fail in a row, no metrics of vLLM or SGLang.
+        MissingExtraError: prometheus-client is not installed (extra `watch`). Others as `predict`.
+    """
+    from rooflens.polling import Polling, poll
+    from rooflens.watching import Watched
+
+    names = {"interval": "interval_s", "timeout": "timeout_s"}
+    polling = Polling(url, **{names.get(name, name): value for name, value in options.items()})
+    hardware = gpu if isinstance(gpu, Hardware) else load_hardware(gpu)
+    spec = model if isinstance(model, ModelSpec) else load_model(model)
+    settled, notes = settle(spec, hardware, requested(precision))
+    watched = Watched(spec, hardware, settled, tp=tp, prompt=prompt, context=context)
+    yield from notes
+    yield from poll(polling, watched)
 
 
 def ceilings(

@@ -20,6 +20,7 @@ COMMANDS = {
     "predict": "Predict prefill and decode of a model on an accelerator.",
     "model": "Print the facts of a model: parameters, layers, weight and KV bytes.",
     "gpu": "List the accelerators, or print one with each number's source.",
+    "watch": "Watch a server (vLLM, SGLang) by its metrics: where it sits under the roofs now.",
     "ceilings": "Measure what this machine itself reaches, and keep it.",
     "explain": "Explain the roofline model: a 30-second revision and a glossary.",
     "place": "Put any FLOP and byte count under a roof.",
