@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from rooflens import watching
 from rooflens.core.profile import Bound
 from rooflens.core.server import Gauge, Histogram, Observed, Snapshot, Total
 from rooflens.errors import InputError
 from rooflens.render.reading import reading_document, reading_line
 from rooflens.render.reading_words import headroom, watch_verdict
-from rooflens.watching import Watched, read
+from rooflens.watching import Watched
 from tests.conftest import part, precision, tiny_model
 
 PREFILL_FLOPS = 4 * 2 * 240 + 18 * 16 * 2 + 80
@@ -20,6 +22,10 @@ STEP_FLOPS = 2 * 2 * 240 + 2 * 10 * 16 * 2 + 2 * 80
 """2 sequences at 9 cached tokens: linear layers, 10 positions each, two rows of logits."""
 STEP_KV_BYTES = 2 * (9 + 1) * 16
 """9 tokens read and 1 written for each sequence; K and V of 2 values in 2 bytes, two layers: 16 bytes a token."""
+
+
+def read(before: Snapshot, after: Snapshot, served: Watched) -> Any:
+    return watching.read(before, after, served)
 
 
 def watched(**changed: object) -> Watched:
@@ -78,9 +84,7 @@ def test_a_small_model_is_memory_bound_and_the_cache_is_next() -> None:
 
 def test_cached_tokens_cost_no_prefill() -> None:
     """Without word of cached tokens all 60 of 2 s count, 10 a second too many, and it is said."""
-    totals = {0: {}, 1: {}}
-    for step in totals:
-        totals[step] = {Total.PROMPT: 60.0 * step, Total.GENERATED: 110.0 * step}
+    totals = {step: {Total.PROMPT: 60.0 * step, Total.GENERATED: 110.0 * step} for step in (0, 1)}
     reading = read(snapshot(0, totals=totals[0]), snapshot(1, totals=totals[1]), watched())
     assert (reading.workload.computed_per_s, reading.workload.cached_per_s) == (30, None)
     assert any("all count as computed" in note for note in reading.notes)

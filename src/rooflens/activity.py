@@ -45,6 +45,8 @@ _APART = 4.0
 phases to be in it; the textbook's differ 17 times, the layers of one phase among themselves about twice."""
 _ENDS = 0.05
 """Share of the samples at either end that a signature is taken from."""
+_ALIKE = 0.02
+"""How far tensor activity as a share of both may differ between samples of one end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +147,22 @@ def _seen(samples: Iterable[Activity]) -> tuple[Signature, Signature] | None:
     dilutes least.
     """
     pairs = [pair for sample in samples if (pair := _pair(sample)) is not None and sum(pair) > _IDLE]
-    ordered = sorted(pairs, key=lambda pair: pair[0] / sum(pair))
-    few = max(1, round(_ENDS * len(ordered)))
-    if len(ordered) < 2:
+    if len(pairs) < 2:
         return None
-    decode, prefill = max(ordered[:few], key=sum), max(ordered[-few:], key=sum)
+    ordered = sorted(pairs, key=_slope)
+    few = max(1, round(_ENDS * len(ordered)))
+    low, high = _slope(ordered[few - 1]) + _ALIKE, _slope(ordered[-few]) - _ALIKE
+    decode = max((pair for pair in pairs if _slope(pair) <= low), key=sum)
+    prefill = max((pair for pair in pairs if _slope(pair) >= high), key=sum)
     if prefill[0] * decode[1] < _APART * decode[0] * prefill[1] or not prefill[0] * decode[1]:
         return None
-    origin = f"seen: the busiest of the {few:,} samples at this end of the log"
+    origin = "seen: the busiest sample at this end of the log"
     return Signature(*prefill, origin), Signature(*decode, origin)
+
+
+def _slope(pair: tuple[float, float]) -> float:
+    """Tensor activity as a share of both, 0..1: the same in a sample that is partly idle."""
+    return pair[0] / (pair[0] + pair[1])
 
 
 def _share(sample: Activity, signatures: tuple[Signature, Signature], bandwidth: float | None) -> PhaseShare:

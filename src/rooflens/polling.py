@@ -78,8 +78,9 @@ def poll(polling: Polling, watched: Watched) -> Iterator[Reading | Finding]:
                 seen, said = gpus()
                 yield from said
                 if before is not None:
-                    yield _between(before, after, watched, seen)
-                    made += 1
+                    found = _between(before, after, watched, seen)
+                    made += isinstance(found, Reading)
+                    yield found
                 before = after
             due = _wait(polling, due, last=polling.count is not None and made >= polling.count)
 

@@ -84,7 +84,7 @@ def test_every_name_of_a_field(name: str, field: Field | None) -> None:
     assert field_of(name) == field
 
 
-@pytest.mark.parametrize("value", [9223372036854775792.0, 9223372036854775794.0, 2.0**47, 2.0**47 + 3, 2147483633.0,
+@pytest.mark.parametrize("value", [9223372036854775792.0, 2.0**47, 2.0**47 + 3, 2147483633.0,
                                    float("nan"), float("inf"), -1.0])  # fmt: skip
 def test_blanks_are_not_sampled(value: float) -> None:
     assert sampled(value) is None
@@ -127,6 +127,6 @@ def test_real_logs() -> None:
     assert [s.get(Field.PCIE_TX) for s in first] == [None, None, 498948, 449138, 548740]
     assert first[2].get(Field.NVLINK_TX) == 0
     second = read_dcgmi(SAMPLES / "h800_dmon_1.txt", interval_s=1)
-    assert {s.device for s in second} == {"GPU 0", "GPU 1", "GPU 2", "GPU 3"}
+    assert len(second) == 40, "16 rows of a second command come without a header"
     assert second[0].fields == {1011: 19694075554, 1012: 19687914629}
     assert dcgmi_log(SAMPLES / "h800_dmon_2.txt").samples[0].fields == {1011: None, 1012: None, 1009: None, 1010: None}

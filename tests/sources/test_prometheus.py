@@ -113,7 +113,7 @@ def test_an_exporter_of_either_generation(names: tuple[str, ...]) -> None:
 
 
 def test_lines_that_cannot_be_read_are_counted() -> None:
-    """NaN, infinity, no number, open labels, a number of 5,000 digits, bytes that are no UTF-8, a line without an end."""
+    """NaN, infinity, no number, open labels, 5,000 digits, bytes that are no UTF-8, a line without an end."""
     bad = [
         b"vllm:num_requests_waiting NaN",
         b"vllm:num_requests_waiting +Inf",

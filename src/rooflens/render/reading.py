@@ -29,9 +29,9 @@ def reading_line(reading: Reading) -> str:
         f"prompt {_number(work.computed_per_s)} + {_number(work.cached_per_s)} cached tokens/s",
         f"generated {_number(work.generated_per_s)} tokens/s",
         f"batch {_number(work.batch)} at {_number(work.context)}",
-        f"{_si(total and total.flops, 'FLOP/s')}, {_si(total and total.memory, 'B/s')}",
-        f"MFU {_percent(total and total.mfu)}, MBU {_percent(total and total.mbu)}",
-        f"{bound}, {_percent(total and total.busy)} at the roofs",
+        f"{_si(_of(total, 'flops'), 'FLOP/s')}, {_si(_of(total, 'memory'), 'B/s')}",
+        f"MFU {_percent(_of(total, 'mfu'))}, MBU {_percent(_of(total, 'mbu'))}",
+        f"{bound}, {_percent(_of(total, 'busy'))} at the roofs",
         f"KV {_percent(reading.cache.usage)}",
         f"wait {_number(reading.queue.waiting)}",
         f"next limit {_next(reading)}",
@@ -122,6 +122,10 @@ def _gpus(reading: Reading) -> list[str]:
 def _next(reading: Reading) -> str:
     name = reading.next_limit
     return UNKNOWN if name is None else f"{name.replace('_', ' ')} {percent(reading.limits[name])}"
+
+
+def _of(rates: Rates | None, figure_name: str) -> float | None:
+    return None if rates is None else float(getattr(rates, figure_name))
 
 
 def _number(value: float | None) -> str:

@@ -19,7 +19,7 @@ def watch_verdict(reading: Reading) -> str:
     where = "no byte moved"
     if total.intensity is not None:
         relation = "above" if total.intensity > reading.ridge_point else "not above"
-        where = f"{figure(total.intensity)} FLOP/byte, {relation} the ridge point of {figure(reading.ridge_point)}"
+        where = f"{figure(total.intensity)} FLOP/byte, {relation} the ridge point of {figure(reading.ridge_point)} FLOP/byte"
     return (
         f"the server is {bound}-bound: {percent(reading.bound_share[bound])} of its work's time at the roofs "
         f"({where}); at the roofs the work needs {percent(total.busy)} of the interval"
@@ -39,7 +39,7 @@ def _limit(reading: Reading, name: str, used: float) -> str:
     rate = reading.peak if name == "compute" else reading.bandwidth
     unit = "FLOP/s" if name == "compute" else "B/s"
     whole = si(rate * reading.parts, unit)
-    more = f"{figure(1 / used)} times this work reaches it" if used else "no work reaches for it"
+    more = f"{figure(1 / used)} times this work at the same batch reaches it" if used else "nothing of it is used"
     return f"{_NAMES[name]}, {percent(used)} of {whole}; {more}"
 
 
@@ -73,12 +73,13 @@ def waiting_line(reading: Reading) -> str:
 def estimates_line(reading: Reading) -> str:
     """The engine's own estimate for one GPU beside this count; "" where it exports none."""
     own, total = reading.estimated, reading.total
-    rows = ((own.flops_per_s, total and total.flops, "FLOP/s"), (own.bytes_per_s, total and total.memory, "B/s"))
+    counted = (None, None) if total is None else (total.flops, total.memory)
+    rows = ((own.flops_per_s, counted[0], "FLOP/s"), (own.bytes_per_s, counted[1], "B/s"))
     parts = []
     for theirs, ours, unit in rows:
         if theirs is not None:
-            counted = f", counted here {si(ours / reading.parts, unit)}" if ours is not None else ""
-            parts.append(f"{si(theirs, unit)}{counted}")
+            here = f", counted here {si(ours / reading.parts, unit)}" if ours is not None else ""
+            parts.append(f"{si(theirs, unit)}{here}")
     return "; ".join(parts)
 
 

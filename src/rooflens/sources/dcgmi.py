@@ -85,7 +85,10 @@ class DcgmiReader:
         return tuple(found)
 
     def _is_header(self, words: list[str]) -> bool:
-        """Take the columns of a header line; the second one, of `ID` and units, says nothing more."""
+        """Take the columns of a header line; the second one, of `ID` and units, says nothing more.
+
+        A command line in the log starts another run, whose columns may be others.
+        """
         if words[0] == "#" and words[1:2] == ["Entity"]:
             words = ["#Entity", *words[2:]]
         if words[0] == "#Entity":
@@ -93,6 +96,9 @@ class DcgmiReader:
             unknown = (name for name, field in zip(words[1:], self._columns, strict=True) if field is None)
             self._unknown |= {_printable(name): None for name in unknown}
             self.has_header = True
+            return True
+        if "dmon" in words:
+            self._columns = []
             return True
         return self.has_header and words[0] in ("ID", "Id")
 

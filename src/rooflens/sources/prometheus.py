@@ -204,7 +204,7 @@ def _whole(labels: Mapping[str, str], name: str) -> int | None:
 
 
 def _histograms(engine: str, series: _Series) -> dict[Histogram, Observed]:
-    found = {}
+    found: dict[Histogram, Observed] = {}
     for histogram, wanted in names.HISTOGRAMS[engine].items():
         for metric in (one.metric for one in wanted):
             stem = metric if series.each(Name(f"{metric}_sum")) else f"{metric}_total"
