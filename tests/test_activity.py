@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rooflens.activity import TEXTBOOK_DECODE, TEXTBOOK_PREFILL, Signature, mixture, read_activity
+from rooflens.api import activity_of
 from rooflens.core.activity import Activity
 from rooflens.errors import InputError
 from rooflens.render.activity import activity_document, activity_table
@@ -96,6 +97,17 @@ def test_what_was_not_sampled_has_no_share() -> None:
     assert any("cannot be told apart" in note for note in reading.notes)
     with pytest.raises(InputError, match="no samples"):
         read_activity([])
+
+
+def test_a_log_by_its_path(tmp_path: Path) -> None:
+    log = tmp_path / "dmon.txt"
+    log.write_text("#Entity TENSO DRAMA\nID\nGPU 0 0.6 0.2\nGPU 0 0.1 0.8\nGPU 0 0.35 0.5\n")
+    reading = activity_of(log, part(), interval=0.1)
+    assert [(s.seconds, s.prefill, s.decode) for s in reading.shares] == [
+        pytest.approx((0.0, 1, 0)),
+        pytest.approx((0.1, 0, 1)),
+        pytest.approx((0.2, 0.5, 0.5)),
+    ]
 
 
 def test_the_table_shows_the_textbook_and_its_correction() -> None:

@@ -90,6 +90,35 @@ def test_cached_tokens_cost_no_prefill() -> None:
     assert any("all count as computed" in note for note in reading.notes)
 
 
+def test_a_batch_between_two_numbers_is_steps_of_both() -> None:
+    """Gaps of 5 s in 2 s are 2.5 sequences: 50 tokens are 20 steps, 10 of 2 and 10 of 3, each reads the weights."""
+    gaps = {Histogram.TTFT: Observed(0.5, 10.0), Histogram.INTER_TOKEN: Observed(5.0, 100.0)}
+    decode = read(snapshot(0), snapshot(1, histograms=gaps), watched()).decode
+    assert decode.model_flops == pytest.approx(10 * STEP_FLOPS + 10 * STEP_FLOPS * 3 / 2)
+    assert decode.weights == pytest.approx(10 * 308 * 2 + 10 * 312 * 2)
+
+
+def test_without_gaps_the_running_sequences_are_the_batch() -> None:
+    first = ({Histogram.TTFT: Observed(0.5 * step, 10.0 * step)} for step in (0, 1))
+    before, after = (snapshot(step, histograms=seen) for step, seen in zip((0, 1), first, strict=True))
+    reading = read(before, after, watched())
+    assert reading.workload.batch == 2
+    assert ("batch", "running sequences at both ends") in reading.origins
+
+
+def test_the_engines_own_rate_where_tokens_are_counted_at_the_end() -> None:
+    gauges = {**snapshot(0).gauges, Gauge.THROUGHPUT: 50.0}
+    reading = read(snapshot(0, gauges=gauges), snapshot(1, gauges=gauges), watched())
+    assert (reading.workload.decoded_per_s, reading.workload.generated_per_s) == (50, 55)
+    assert ("decoded tokens", "the engine's own rate, mean of both ends") in reading.origins
+
+
+def test_figures_have_their_sources() -> None:
+    origins = dict(read(snapshot(0), snapshot(1), watched()).origins)
+    assert origins["bf16 peak"] == origins["memory bandwidth"] == "user: a test"
+    assert origins["model shape"] == "a test"
+
+
 def test_two_gpus_share_the_work() -> None:
     one, two = (read(snapshot(0), snapshot(1), watched(tp=tp)) for tp in (1, 2))
     assert two.total.flops == one.total.flops

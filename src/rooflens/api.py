@@ -27,6 +27,7 @@ from rooflens.sources.values import config_values
 from rooflens.workload import check_experts, check_images, checked_conventions, scenario
 
 if TYPE_CHECKING:
+    from rooflens.activity import ActivityReading
     from rooflens.core.profile import Finding
     from rooflens.core.reading import Reading
     from rooflens.session import Session
@@ -261,6 +262,24 @@ def watch(
     watched = Watched(spec, hardware, settled, tp=tp, prompt=prompt, context=context)
     yield from notes
     yield from poll(polling, watched)
+
+
+def activity_of(
+    path: str | Path, gpu: str | Path | Hardware | None = None, *, interval: float | None = None
+) -> ActivityReading:
+    """Tell prefill from decode in the `dcgmi dmon` log at `path`: the share of each in every sample.
+
+    gpu: the part it was taken on, for byte/s. interval: seconds between two samples, which the log does not hold.
+
+    Raises:
+        InputError: no such log, one without samples, or an interval that is not positive. Others as `load_hardware`.
+    """
+    from rooflens.activity import read_activity
+    from rooflens.sources.dcgmi import dcgmi_log
+
+    hardware = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
+    log = dcgmi_log(path, interval_s=interval)
+    return read_activity(log.samples, hardware, notes=log.notes)
 
 
 def ceilings(

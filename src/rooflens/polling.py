@@ -65,6 +65,7 @@ def poll(polling: Polling, watched: Watched) -> Iterator[Reading | Finding]:
     """
     with _gpus(polling) as gpus:
         before, failed, made, known = None, 0, 0, False
+        told: set[str] = set()
         due = polling.clock()
         while polling.count is None or made < polling.count:
             try:
@@ -76,7 +77,8 @@ def poll(polling: Polling, watched: Watched) -> Iterator[Reading | Finding]:
                 yield Finding("warning", "unread", f"{problem}; {failed} of {polling.failures} that may fail in a row")
             else:
                 seen, said = gpus()
-                yield from said
+                yield from (finding for finding in said if finding.text not in told)
+                told.update(finding.text for finding in said)
                 if before is not None:
                     found = _between(before, after, watched, seen)
                     made += isinstance(found, Reading)

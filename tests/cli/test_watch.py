@@ -195,13 +195,38 @@ def test_an_interrupt_ends_it_cleanly() -> None:
     assert err.splitlines()[-1] == "rooflens: stopped"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_the_view_on_a_terminal() -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    with served(vllm(0), vllm(1), vllm(2)) as server:
+        command = [sys.executable, "-m", "rooflens", "watch", server.url, *SERVED, "--count", "2"]
+        env = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "60"}
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            text += piece
+        os.close(ours)
+        assert process.wait(timeout=20) == 0
+    assert b"waiting for the second snapshot" in text
+    assert b"Next limit" in text
+
+
 def test_dcgmi_is_run_and_ended(tmp_path: Path) -> None:
     """A stand-in for dcgmi that prints rows until it is ended."""
     ended = tmp_path / "ended"
     script = tmp_path / "dcgmi"
     script.write_text(
         f"#!/bin/sh\ntrap 'touch {ended}; exit 0' TERM\nprintf '#Entity GRACT SMACT SMOCC TENSO DRAMA\\nID\\n'\n"
-        "while :; do echo 'GPU 0 0.9 0.95 N/A 0.25 0.5'; sleep 0.02; done\n"
+        "while :; do echo 'GPU 0 0.875 0.75 N/A 0.25 0.5'; sleep 0.02; done\n"
     )
     script.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -209,7 +234,7 @@ def test_dcgmi_is_run_and_ended(tmp_path: Path) -> None:
         result = run(server.url, *SERVED, "--interval", "0.3", "--count", "2", "--dcgmi", "--json", PATH=path)
     documents = [json.loads(line) for line in result.stdout.splitlines()]
     assert documents[-1]["gpus"] == [
-        {"device": "GPU 0", "fields": {"1001": 0.9, "1002": 0.95, "1003": None, "1004": 0.25, "1005": 0.5}}
+        {"device": "GPU 0", "fields": {"1001": 0.875, "1002": 0.75, "1003": None, "1004": 0.25, "1005": 0.5}}
     ]
     end = time.monotonic() + 5
     while not ended.exists() and time.monotonic() < end:

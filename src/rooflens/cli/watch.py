@@ -110,7 +110,7 @@ def _live(seen: Iterator[Reading | Finding]) -> None:
         try:
             for one in seen:
                 if isinstance(one, Finding):
-                    problem = Text(f"Warning: {one.text}", style="yellow")
+                    problem = Text(f"{one.level}: {one.text}", style="yellow" if one.level == "warning" else "")
                 else:
                     view, problem = reading_view(one), Text()
                 live.update(Group(view, problem), refresh=True)

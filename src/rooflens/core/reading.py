@@ -98,7 +98,7 @@ class Reading:
     seconds: length. parts: GPUs that share the work (tp x replicas). peak, bandwidth, ridge_point: of one part, FLOP/s
     and byte/s and FLOP/byte, in the dtype of the linear layers. prefill, decode, total: None where what they need is
     not exported, as `notes` says. bound: what holds most of `total.busy`. accepted: share of passes whose draft at each
-    position was accepted. limits: share of each limit that is used, 0..: compute, memory, kv_cache.
+    position was accepted. origins: (figure, where it comes from).
     """
 
     engine: str
@@ -121,6 +121,7 @@ class Reading:
     estimated: Estimated = Estimated()
     accepted: tuple[float, ...] = ()
     activities: tuple[Activity, ...] = ()
+    origins: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

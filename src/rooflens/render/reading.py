@@ -39,7 +39,7 @@ def reading_line(reading: Reading) -> str:
     return " | ".join(parts)
 
 
-def reading_view(reading: Reading, *, notes: bool = True) -> Group:
+def reading_view(reading: Reading) -> Group:
     """One interval in full: verdict, work of prefill and decode, headroom, queueing, the engine's own figures, GPUs."""
     from rich.console import Group
     from rich.text import Text
@@ -62,7 +62,8 @@ def reading_view(reading: Reading, *, notes: bool = True) -> Group:
         Text(),
         *(Text(f"{line[0].upper()}{line[1:]}.") for line in headroom(reading)),
         *(Text(f"{name[0].upper()}{name[1:]}: {line}.") for name, line in lines if line),
-        *(Text(f"Note: {note}.", style="dim") for note in reading.notes if notes),
+        *(Text(f"Note: {note}.", style="dim") for note in reading.notes),
+        Text(f"Figures: {'; '.join(f'{name} ({origin})' for name, origin in reading.origins)}.", style="dim"),
     )
 
 
@@ -86,7 +87,8 @@ def _table(reading: Reading) -> Table:
     )  # fmt: skip
     for label, cell in _ROWS:
         table.add_row(label, *(_cell(cell, rates) for rates in (reading.prefill, reading.decode, reading.total)))
-    table.add_row("  at that intensity the roof allows", "", "", _si(reading.attainable, "FLOP/s"))
+    table.add_row("  roof there", "", "", _si(reading.attainable, "FLOP/s"))
+    table.add_row("  reached of it", "", "", _percent(_reached(reading)))
     return table
 
 
@@ -101,7 +103,7 @@ _ROWS: tuple[tuple[str, Any], ...] = (
     ("  KV cache", lambda r: si(r.kv, "B/s")),
     ("MFU", lambda r: percent(r.mfu)),
     ("MBU", lambda r: percent(r.mbu)),
-    ("share of the interval at the roofs", lambda r: percent(r.busy)),
+    ("time at the roofs", lambda r: percent(r.busy)),
     ("intensity", lambda r: UNKNOWN if r.intensity is None else f"{figure(r.intensity)} FLOP/byte"),
 )
 
@@ -122,6 +124,12 @@ def _gpus(reading: Reading) -> list[str]:
 def _next(reading: Reading) -> str:
     name = reading.next_limit
     return UNKNOWN if name is None else f"{name.replace('_', ' ')} {percent(reading.limits[name])}"
+
+
+def _reached(reading: Reading) -> float | None:
+    """Share of what the roofs allow at the intensity of the work."""
+    total, allowed = reading.total, reading.attainable
+    return None if total is None or not allowed else total.flops / allowed
 
 
 def _of(rates: Rates | None, figure_name: str) -> float | None:
@@ -187,6 +195,7 @@ def reading_document(reading: Reading) -> dict[str, Any]:
             {"device": sample.device, "fields": {str(int(k)): v for k, v in sample.fields.items()}}
             for sample in reading.activities
         ],
+        "provenance": [{"figure": name, "source": origin} for name, origin in reading.origins],
         "notes": list(reading.notes),
     }
 

@@ -19,7 +19,8 @@ def watch_verdict(reading: Reading) -> str:
     where = "no byte moved"
     if total.intensity is not None:
         relation = "above" if total.intensity > reading.ridge_point else "not above"
-        where = f"{figure(total.intensity)} FLOP/byte, {relation} the ridge point of {figure(reading.ridge_point)} FLOP/byte"
+        ridge = f"{figure(reading.ridge_point)} FLOP/byte"
+        where = f"{figure(total.intensity)} FLOP/byte, {relation} the ridge point of {ridge}"
     return (
         f"the server is {bound}-bound: {percent(reading.bound_share[bound])} of its work's time at the roofs "
         f"({where}); at the roofs the work needs {percent(total.busy)} of the interval"

@@ -11,7 +11,7 @@ from rooflens.core.activity import Activity
 from rooflens.core.server import Gauge, Histogram, Observed, Snapshot, Total
 from rooflens.errors import InputError, MissingExtraError
 from rooflens.sources import prometheus_names as names
-from rooflens.sources.dcgm_fields import field_of, sampled
+from rooflens.sources.dcgm_fields import field_of, printable, sampled
 from rooflens.sources.prometheus_names import Name
 
 LIMIT = 16 * 2**20
@@ -98,7 +98,9 @@ def _snapshot(samples: Sequence[Sample], seconds: float, skipped: int) -> Snapsh
     if not engine:
         return Snapshot("", seconds, activities=activities, notes=tuple(notes))
     series = _Series(engine, samples)
-    models = tuple(sorted({s.labels[k][:80] for s in series.all() for k in ("model_name", "name") if s.labels.get(k)}))
+    models = tuple(
+        sorted({printable(s.labels[k], 80) for s in series.all() for k in ("model_name", "name") if s.labels.get(k)})
+    )
     if len(models) > 1:
         notes.append(f"{len(models)} models are served and added up: {', '.join(models)}")
     return Snapshot(
@@ -229,6 +231,6 @@ def _activities(samples: Iterable[Sample]) -> tuple[Activity, ...]:
         field = field_of(sample.name) if sample.name.startswith(names.EXPORTER) else None
         if field is not None:
             instance = sample.labels.get("GPU_I_ID", "")
-            device = f"GPU {sample.labels.get('gpu', '?')}{f' instance {instance}' if instance else ''}"[:60]
-            fields.setdefault(device, {})[field] = sampled(sample.value)
+            device = f"GPU {sample.labels.get('gpu', '?')}{f' instance {instance}' if instance else ''}"
+            fields.setdefault(printable(device, 60), {})[field] = sampled(sample.value)
     return tuple(Activity(device, None, values) for device, values in sorted(fields.items()))
