@@ -174,6 +174,16 @@ def test_given_lengths_stand_in() -> None:
     assert reading.total.model_flops == pytest.approx(5 * PREFILL_FLOPS + 25 * STEP_FLOPS)
 
 
+def test_tokens_of_a_prompt_that_goes_on() -> None:
+    """No first token in the interval: the mean of 100 prompts before is 4 computed behind 2."""
+    seen = {Histogram.TTFT: Observed(5.0, 100.0), Histogram.INTER_TOKEN: Observed(4.0, 100.0)}
+    totals = [{Total.COMPUTED: 360.0, Total.CACHED: 200.0}, {Total.COMPUTED: 400.0, Total.CACHED: 200.0}]
+    before, after = (snapshot(step, histograms=seen, totals=totals[step]) for step in (0, 1))
+    reading = read(before, after, watched())
+    assert (reading.workload.prompt_tokens, reading.workload.prefix_tokens) == (4, 2)
+    assert reading.prefill.model_flops == pytest.approx(20 / 4 * PREFILL_FLOPS)
+
+
 def test_an_idle_server() -> None:
     reading = read(snapshot(1), replace(snapshot(1), seconds=20.0), watched())
     assert reading.total.flops == 0

@@ -55,10 +55,10 @@ def workload_of(change: Change, *, prompt: int | None, context: int | None) -> W
     decode gave the others.
     """
     computed, cached = _prompt_tokens(change)
-    first = change.observed(Histogram.TTFT)
+    first = change.observed(Histogram.TTFT) or change.observed(Histogram.PROMPT_TOKENS)
     prompts = None if first is None else first[1] / change.seconds
     generated, decoded = _generated(change, prompts or 0.0)
-    length, prefix = _lengths(computed, cached, prompts, prompt)
+    length, prefix = _lengths(computed, cached, prompts, prompt) or _lifetime(change.after)
     drafts, drafted, accepted = (change.total(t) for t in (Total.DRAFTS, Total.DRAFT_TOKENS, Total.ACCEPTED))
     batch = _batch(change)
     return Workload(
@@ -97,14 +97,25 @@ def _generated(change: Change, first_per_s: float) -> tuple[float | None, float 
 
 def _lengths(
     computed: float | None, cached: float | None, prompts: float | None, prompt: int | None
-) -> tuple[float | None, float | None]:
-    """Mean tokens of a prompt: computed, and before them cached."""
+) -> tuple[float, float] | None:
+    """Mean tokens of a prompt: computed, and before them cached; None where the interval tells none."""
     if prompts and computed is not None:
         return computed / prompts, (cached or 0.0) / prompts
     if prompt is None or computed is None:
-        return None, None
+        return None
     share = (cached or 0.0) / ((cached or 0.0) + computed) if computed else 0.0
     return prompt * (1 - share), prompt * share
+
+
+def _lifetime(snapshot: Snapshot) -> tuple[float | None, float | None]:
+    """The same over all prompts since the server started, where the interval saw none end but tokens of some."""
+    first = snapshot.histograms.get(Histogram.TTFT) or snapshot.histograms.get(Histogram.PROMPT_TOKENS)
+    prompt, cached, computed = (snapshot.totals.get(total) for total in (Total.PROMPT, Total.CACHED, Total.COMPUTED))
+    if computed is None and prompt is not None:
+        computed = max(0.0, prompt - (cached or 0.0))
+    if first is None or not first.count or computed is None:
+        return None, None
+    return computed / first.count, (cached or 0.0) / first.count
 
 
 def _batch(change: Change) -> float | None:
@@ -161,6 +172,9 @@ def origins_of(change: Change, work: Workload, *, context: int | None) -> tuple[
         gaps = change.observed(Histogram.INTER_TOKEN)
         by_gaps = gaps is not None and gaps[0] > 0
         found.append(("batch", "sum of gaps between tokens / seconds" if by_gaps else "running sequences at both ends"))
+    if work.prompt_tokens is not None and work.computed_per_s:
+        span = "of the interval" if work.prompts_per_s else "since the server started, or as given"
+        found.append(("tokens of a prompt", f"mean {span}"))
     if work.context is not None:
         told = "KV cache use x its tokens / running sequences"
         found.append(("context", told if context is None else "given"))

@@ -56,7 +56,7 @@ def test_columns_that_are_not_known_are_named(tmp_path: Path) -> None:
     text = "#Entity  SMACT  WHATX\x1b[31m  DRAMA\nID\nGPU 0  0.5  7  0.25\nGPU 0  0.5\nGPU x  1 2 3\nError: lost\n"
     log = dcgmi_log(write(tmp_path / "log", text), interval_s=1)
     assert log.samples[0].fields == {1002: 0.5, 1005: 0.25}
-    assert log.notes[0] == "columns that are not known were left out: WHATX?[31m"
+    assert log.notes[0] == "columns that are not known were left out: WHATX\N{REPLACEMENT CHARACTER}[31m"
     assert any("3 lines were no row" in note for note in log.notes)
 
 

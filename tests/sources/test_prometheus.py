@@ -142,6 +142,12 @@ def test_several_models_are_said() -> None:
     assert found.notes == ("2 models are served and added up: other, tiny",)
 
 
+def test_what_a_server_calls_itself_does_not_reach_the_terminal() -> None:
+    found = read('vllm:num_requests_running{model_name="\x1b[31mred"} 1\nDCGM_FI_PROF_SM_ACTIVE{gpu="\x1b]0;x"} 1\n')
+    assert found.models == ("\N{REPLACEMENT CHARACTER}[31mred",)
+    assert found.activities[0].device == "GPU \N{REPLACEMENT CHARACTER}]0;x"
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"<html>404</html>", b"\x00\xff" * 100, b"node_cpu 1\n", b"vllm:x", b"# vllm:\n"]
 )

@@ -47,11 +47,6 @@ def field_of(name: str) -> int | None:
     return int(word) if word.isdecimal() and word in {str(int(field)) for field in Field} else None
 
 
-def printable(text: str, most: int) -> str:
-    """`text` of a stranger as a terminal may show it: control characters as "?", at most `most` characters."""
-    return "".join(c if c.isprintable() else "?" for c in text[:most])
-
-
 def sampled(value: float) -> float | None:
     """`value` where it was sampled; None for a blank of DCGM, for what is no number, and below 0."""
     if not math.isfinite(value) or value < 0 or value >= float(_INT64_BLANK):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rooflens.core.activity import Activity, ActivityLog
 from rooflens.errors import InputError
-from rooflens.sources.dcgm_fields import field_of, printable, sampled
+from rooflens.sources.config import printable
+from rooflens.sources.dcgm_fields import field_of, sampled
 from rooflens.sources.files import read_bounded
 
 _LIMIT = 64 * 2**20
@@ -94,7 +95,7 @@ class DcgmiReader:
         if words[0] == "#Entity":
             self._columns = [field_of(name) for name in words[1:]]
             unknown = (name for name, field in zip(words[1:], self._columns, strict=True) if field is None)
-            self._unknown |= {printable(name, 60): None for name in unknown}
+            self._unknown |= {printable(name[:60]): None for name in unknown}
             self.has_header = True
             return True
         if "dmon" in words:
@@ -110,7 +111,7 @@ class DcgmiReader:
             values = [_value(word) for word in words[2:]]
         except ValueError:
             return None
-        device = printable(f"{words[0]} {int(words[1])}", 60)
+        device = printable(f"{words[0]} {int(words[1])}"[:60])
         fields = {field: value for field, value in zip(self._columns, values, strict=True) if field is not None}
         self._blank += sum(value is None for value in fields.values())
         tick = self._ticks[device]

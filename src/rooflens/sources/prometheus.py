@@ -11,12 +11,13 @@ from rooflens.core.activity import Activity
 from rooflens.core.server import Gauge, Histogram, Observed, Snapshot, Total
 from rooflens.errors import InputError, MissingExtraError
 from rooflens.sources import prometheus_names as names
-from rooflens.sources.dcgm_fields import field_of, printable, sampled
+from rooflens.sources.config import printable
+from rooflens.sources.dcgm_fields import field_of, sampled
 from rooflens.sources.prometheus_names import Name
 
 LIMIT = 16 * 2**20
 """Bytes of an answer at most."""
-_LONGEST_LINE = 8192
+_LONGEST_LINE = 4096
 _MOST_LINES = 100_000
 _ENGINES = ("vllm", "sglang")
 _PREFIXES = tuple(f"{engine}{mark}" for engine in _ENGINES for mark in (":", "_"))
@@ -99,7 +100,7 @@ def _snapshot(samples: Sequence[Sample], seconds: float, skipped: int) -> Snapsh
         return Snapshot("", seconds, activities=activities, notes=tuple(notes))
     series = _Series(engine, samples)
     models = tuple(
-        sorted({printable(s.labels[k], 80) for s in series.all() for k in ("model_name", "name") if s.labels.get(k)})
+        sorted({printable(s.labels[k][:80]) for s in series.all() for k in ("model_name", "name") if s.labels.get(k)})
     )
     if len(models) > 1:
         notes.append(f"{len(models)} models are served and added up: {', '.join(models)}")
@@ -232,5 +233,5 @@ def _activities(samples: Iterable[Sample]) -> tuple[Activity, ...]:
         if field is not None:
             instance = sample.labels.get("GPU_I_ID", "")
             device = f"GPU {sample.labels.get('gpu', '?')}{f' instance {instance}' if instance else ''}"
-            fields.setdefault(printable(device, 60), {})[field] = sampled(sample.value)
+            fields.setdefault(printable(device[:60]), {})[field] = sampled(sample.value)
     return tuple(Activity(device, None, values) for device, values in sorted(fields.items()))
