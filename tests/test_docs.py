@@ -22,6 +22,7 @@ from rooflens.render.document import ModelDocument, ProfileDocument
 from rooflens.render.hierarchy import HierarchyDocument
 from rooflens.sources.architectures import FAMILIES
 from tests.live.kept import keep
+from tests.metrics_server import served, vllm
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -105,12 +106,15 @@ def test_every_example_runs(line: str, tmp_path: Path) -> None:
     if "ceilings" in args and find_spec("torch"):
         keep(tmp_path / "cache")
     env = {**os.environ, "ROOFLENS_CACHE": str(tmp_path / "cache")}
-    command_line = [sys.executable, "-m", "rooflens", *args]
-    result = subprocess.run(
-        command_line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    with served(vllm(0), vllm(1)) as server:
+        args = [server.url if word.startswith("http://") else word for word in args]
+        command_line = [sys.executable, "-m", "rooflens", *args]
+        result = subprocess.run(
+            command_line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
     refused = line in REFUSED or (EXTRA & set(args) and not find_spec("transformers"))
     refused = refused or ("ceilings" in args and not find_spec("torch"))
+    refused = refused or ("watch" in args and not find_spec("prometheus_client"))
     expected = 2 if refused else 0
     assert result.returncode == expected, f"{line}: {result.stderr}"
 

@@ -27,6 +27,9 @@ from rooflens.sources.values import config_values
 from rooflens.workload import check_experts, check_images, checked_conventions, scenario
 
 if TYPE_CHECKING:
+    from rooflens.activity import ActivityReading
+    from rooflens.core.profile import Finding
+    from rooflens.core.reading import Reading
     from rooflens.session import Session
 
 
@@ -256,6 +259,58 @@ def load(
     ran = Ran.of(spec, tp)
     recordings = merged([read_recording(Path(file)) for file in files])
     return [import_recording(recording, part_of(recording, given), ran) for recording in recordings]
+
+
+def watch(
+    url: str,
+    model: str | Path | ModelSpec,
+    gpu: str | Path | Hardware,
+    *,
+    tp: int = 1,
+    prompt: int | None = None,
+    context: int | None = None,
+    precision: str | Dtypes | None = None,
+    **options: Any,
+) -> Iterator[Reading | Finding]:
+    """Poll the /metrics of a server at `url`: a Reading for each interval, a Finding where there is none.
+
+    model, gpu, precision: as in `predict`. tp: GPUs of each replica. prompt, context: tokens, where the server does not
+    tell them. options: `dcgm` (address of a dcgm-exporter), `dcgmi` (run it here), `interval` and `timeout` in seconds,
+    `count` of readings and `failures` in a row until it ends. Only these addresses are read.
+
+    Raises:
+        InputError: an address that cannot be read, answers that fail in a row, no metrics of vLLM or SGLang.
+        MissingExtraError: prometheus-client is not installed (extra `watch`). Others as `predict`.
+    """
+    from rooflens.polling import Polling, poll
+    from rooflens.watching import Watched
+
+    names = {"interval": "interval_s", "timeout": "timeout_s"}
+    polling = Polling(url, **{names.get(name, name): value for name, value in options.items()})
+    hardware = gpu if isinstance(gpu, Hardware) else load_hardware(gpu)
+    spec = model if isinstance(model, ModelSpec) else load_model(model)
+    settled, notes = settle(spec, hardware, requested(precision))
+    watched = Watched(spec, hardware, settled, tp=tp, prompt=prompt, context=context)
+    yield from notes
+    yield from poll(polling, watched)
+
+
+def activity_of(
+    path: str | Path, gpu: str | Path | Hardware | None = None, *, interval: float | None = None
+) -> ActivityReading:
+    """Tell prefill from decode in the `dcgmi dmon` log at `path`: the share of each in every sample.
+
+    gpu: the part it was taken on, for byte/s. interval: seconds between two samples, which the log does not hold.
+
+    Raises:
+        InputError: no such log, one without samples, or an interval that is not positive. Others as `load_hardware`.
+    """
+    from rooflens.activity import read_activity
+    from rooflens.sources.dcgmi import dcgmi_log
+
+    hardware = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
+    log = dcgmi_log(path, interval_s=interval)
+    return read_activity(log.samples, hardware, notes=log.notes)
 
 
 def ceilings(

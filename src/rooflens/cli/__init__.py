@@ -21,6 +21,7 @@ COMMANDS = {
     "import": "Read a trace of another profiler: the same profile as of a run here.",
     "model": "Print the facts of a model: parameters, layers, weight and KV bytes.",
     "gpu": "List the accelerators, or print one with each number's source.",
+    "watch": "Watch a server (vLLM, SGLang) by its metrics: where it sits under the roofs now.",
     "ceilings": "Measure what this machine itself reaches, and keep it.",
     "explain": "Explain the roofline model: a 30-second revision and a glossary.",
     "command": "Print, or run, the line that records a run with a vendor's profiler.",
