@@ -43,12 +43,21 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that."""
+    """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that.
+
+    short: the name without its templates, the whole name unless given.
+    """
 
     name: str
     kind: OpKind
     seconds: float
     op: Op | None = None
+    short: str = ""
+
+    @property
+    def label(self) -> str:
+        """What a table calls it."""
+        return self.short or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rooflens.core.scenario import AttentionFlops, PhaseKind
 from rooflens.core.timed import TimedPhase
 from rooflens.errors import InputError
 from rooflens.sources.annotations import phase_of, step_of
-from rooflens.sources.kernel_names import kernel_class
+from rooflens.sources.kernel_names import kernel_class, short_name
 from rooflens.sources.kineto import timed_phase
 from rooflens.sources.kineto_file import Event, Trace, read_trace
 from rooflens.sources.kineto_gpu import KERNELS, Gpu
@@ -83,7 +83,10 @@ def _recorded(kind: PhaseKind, ranges: Sequence[Node], gpu: Gpu) -> RecordedPhas
     if timed is None or not timed.ops:
         return None
     pieces = gpu.launched(ranges[:1]).pieces
-    runs = tuple(KernelRun(p.name, kernel_class(p.name), p.seconds, p.node.op if p.node else None) for p in pieces)
+    runs = tuple(
+        KernelRun(p.name, kernel_class(p.name), p.seconds, p.node.op if p.node else None, short_name(p.name))
+        for p in pieces
+    )
     steps = [step for node in ranges if (step := step_of(node.event.name)) is not None]
     return RecordedPhase(kind, replace(timed, name=str(kind)), _mean(steps), runs)
 

@@ -14,7 +14,7 @@ from rooflens.core.scenario import PhaseKind
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.errors import HardwareError, InputError
 from rooflens.sources.csv_file import read_lines, rows_of
-from rooflens.sources.kernel_names import kernel_class
+from rooflens.sources.kernel_names import kernel_class, short_name
 from rooflens.sources.rocprof_counters import bytes_of, dtype_of, flops_of, missing
 from rooflens.sources.rocprof_file import Dispatch, Dispatches, read_dispatches
 
@@ -140,7 +140,8 @@ def _figure(text: str | None) -> float | None:
 def _timed(name: str, group: Sequence[Dispatch]) -> TimedOp:
     seconds = sum(dispatch.end - dispatch.start for dispatch in group) / _GIGA
     nothing = PointwiseShape(0, 0, 0)
-    return TimedOp(Op(name, kernel_class(name), DType.FP32, 0, 0, Traffic(), nothing, len(group)), seconds, known=False)
+    op = Op(short_name(name), kernel_class(name), DType.FP32, 0, 0, Traffic(), nothing, len(group))
+    return TimedOp(op, seconds, known=False)
 
 
 def _busy(held: Sequence[Dispatch]) -> int:
