@@ -21,7 +21,8 @@ _TABLES = {
     "META_DATA_EXPORT": "name TEXT, value TEXT",
     "StringIds": "id INTEGER PRIMARY KEY, value TEXT",
     "CUPTI_ACTIVITY_KIND_KERNEL": '"start" INTEGER, "end" INTEGER, deviceId INTEGER, streamId INTEGER, '
-    "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, graphNodeId INTEGER",
+    "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, "
+    "graphNodeId INTEGER",
     "CUPTI_ACTIVITY_KIND_RUNTIME": '"start" INTEGER, "end" INTEGER, eventClass INTEGER, globalTid INTEGER, '
     "correlationId INTEGER, nameId INTEGER",
     "CUPTI_ACTIVITY_KIND_MEMCPY": '"start" INTEGER, "end" INTEGER, deviceId INTEGER, correlationId INTEGER, '
@@ -104,7 +105,7 @@ class Writer:
 
 
 def two_phases() -> Writer:
-    """A prefill of 1,000 ns with kernels of 600 and 100, and two decode steps of 1,000 ns with one of 300 and of 500."""
+    """A prefill of 1,000 ns with kernels of 600 and 100, two decode steps of 1,000 ns with one of 300 and of 500."""
     made = Writer()
     made.range("Prefill", 1_000, 2_000)
     made.range("decode", 2_000, 3_000)
