@@ -232,12 +232,14 @@ def load(
     *,
     model: str | Path | ModelSpec | None = None,
     gpu: str | Path | Hardware | None = None,
+    max_bytes: int | None = None,
 ) -> list[Profile]:
     """Read traces of other profilers: a Profile for each file, its phases under the roofs of the part that it ran on.
 
     files: traces of PyTorch's profiler (vLLM, SGLang), exports of Nsight Systems, rocprof's kernel traces; what each is
     is found by its content. model: what ran; kernels without shapes are then matched with those that its pass must
     run, and each phase stands beside its prediction. gpu: the part, where the file does not say it or another is meant.
+    max_bytes: how large a file may be, unpacked; 4 GiB unless given.
 
     Raises:
         InputError: a file that is damaged or of no format that is known.
@@ -245,10 +247,12 @@ def load(
         UnknownNameError: a model or part that is not known.
     """
     from rooflens.importing import import_recording, part_of, read_recording
+    from rooflens.sources.packed import LONGEST
 
     given = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
     spec = model if model is None or isinstance(model, ModelSpec) else load_model(model)
-    recordings = [read_recording(Path(file)) for file in files]
+    limit = LONGEST if max_bytes is None else max_bytes
+    recordings = [read_recording(Path(file), limit) for file in files]
     return [import_recording(recording, part_of(recording, given), spec) for recording in recordings]
 
 
