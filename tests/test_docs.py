@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rooflens.cli import COMMANDS
+from rooflens.cli import COMMANDS, module_of
 from rooflens.render.audit import AuditDocument
 from rooflens.render.csv import columns
 from rooflens.render.document import ModelDocument, ProfileDocument
@@ -23,6 +23,7 @@ from rooflens.render.hierarchy import HierarchyDocument
 from rooflens.sources.architectures import FAMILIES
 from tests.live.kept import keep
 from tests.metrics_server import served, vllm
+from tests.sources.replays import replayed, trace
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,7 +36,7 @@ def text(name: str) -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_described(name: str) -> None:
     page = (DOCS / "commands" / f"{name}.md").read_text(encoding="utf-8")
-    command = import_module(f"rooflens.cli.{name}").command
+    command = import_module(module_of(name)).command
     for parameter in command.params:
         for spelling in parameter.opts:
             if spelling.startswith("-"):
@@ -101,6 +102,7 @@ def test_every_example_runs(line: str, tmp_path: Path) -> None:
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "config.json").write_text(CONFIG)
     (tmp_path / "my-card.toml").write_text(CARD)
+    trace(tmp_path / "trace.json", replayed())
     command, _, _ = line.partition(" > ")
     args = shlex.split(command.partition("  #")[0].partition(" | ")[0])[1:]
     if "ceilings" in args and find_spec("torch"):

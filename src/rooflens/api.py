@@ -236,6 +236,7 @@ def load(
     model: str | Path | ModelSpec | None = None,
     gpu: str | Path | Hardware | None = None,
     tp: int = 1,
+    max_bytes: int | None = None,
 ) -> list[Profile]:
     """Read traces of other profilers: a Profile for each file, its phases under the roofs of the part that it ran on.
 
@@ -245,6 +246,7 @@ def load(
     is found by its content. model: what ran; kernels without shapes are then matched with those that its pass must
     run, and each phase stands beside its prediction. gpu: the part, where the file does not say it or another is meant.
     tp: ranks of tensor parallelism, each of which runs its part of the model on a device of its own, with collectives.
+    max_bytes: how large a file may be, unpacked; 4 GiB unless given.
 
     Raises:
         InputError: a file that is damaged or of no format that is known, or a model that `tp` does not divide.
@@ -253,11 +255,13 @@ def load(
     """
     from rooflens.capturing import merged
     from rooflens.importing import Ran, import_recording, part_of, read_recording
+    from rooflens.sources.packed import LONGEST
 
     given = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
     spec = model if model is None or isinstance(model, ModelSpec) else load_model(model)
     ran = Ran.of(spec, tp)
-    recordings = merged([read_recording(Path(file)) for file in files])
+    limit = LONGEST if max_bytes is None else max_bytes
+    recordings = merged([read_recording(Path(file), limit) for file in files])
     return [import_recording(recording, part_of(recording, given), ran) for recording in recordings]
 
 

@@ -25,6 +25,7 @@ from rooflens.roofline import place_phase
 from rooflens.sources.hardware import from_device_name
 from rooflens.sources.kineto_record import record_kineto
 from rooflens.sources.nsys import read_nsys
+from rooflens.sources.packed import LONGEST
 from rooflens.sources.rocprof import read_rocprof
 from rooflens.sources.sniffing import format_of
 
@@ -33,7 +34,7 @@ _MATCH_BELOW = 0.95
 """Coverage below which kernels are matched with what a model must run."""
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path, limit: int = LONGEST) -> Recording:
     """Return what the file at `path` holds, whatever it is called: its format is found by its content.
 
     Raises:
@@ -41,11 +42,11 @@ def read_recording(path: Path) -> Recording:
     """
     kind = format_of(path)
     if kind is Format.KINETO:
-        return record_kineto(path)
+        return record_kineto(path, limit=limit)
     if kind is Format.NSYS:
-        return read_nsys(path)
+        return read_nsys(path, limit=limit)
     if kind is Format.ROCPROF:
-        return read_rocprof(path)
+        return read_rocprof(path, limit)
     known = ", ".join(str(one) for one in _KNOWN)
     raise InputError(f"{path} is a file of {kind}, which holds no kernels over time; expected one of {known}")
 

@@ -81,7 +81,9 @@ def timed_group(name: str, rows: Sequence[tuple[KernelRun, Op | None]], *, known
     ops = [op for _, op in rows if op is not None]
     if not ops:
         kind = rows[0][0].kind
-        nothing = Op(name, kind, DType.FP32, 0, 0, Traffic(), PointwiseShape(0, 0, 0), len(rows))
+        nothing = Op(
+            name if known else rows[0][0].label, kind, DType.FP32, 0, 0, Traffic(), PointwiseShape(0, 0, 0), len(rows)
+        )
         return TimedOp(nothing, seconds, known=known)
     total = replace(
         ops[0],

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 
 from rooflens.core.op import DType, OpKind
-from rooflens.sources.kernel_names import LONGEST, kernel_class, kernel_dtype, short_kernel_name
+from rooflens.sources.kernel_names import LONGEST, kernel_class, kernel_dtype, short_name
 from tests.sources.shared import traces
 
 NATIVE = "void at::native::vectorized_elementwise_kernel<4, at::native::{0}, std::array<char*, 2ul> >(int, T2, T3)"
@@ -136,12 +136,20 @@ def test_the_dtype_that_a_name_tells(name: str, dtype: DType | None) -> None:
         ("Memcpy DtoD (Device -> Device)", "Memcpy DtoD (Device -> Device)"),
         ("attn_fwd", "attn_fwd"),
         ("_Z9999short", "_Z9999short"),
-        ("x" * 500, "x" * LONGEST),
+        ("void at::native::(anonymous namespace)::foo_kernel<at::native::Bar<4>, 4>(int, char*)", "foo_kernel"),
+        ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x32x256_MI16x16x1_SN_L",
+         "Cijk_Alik_Bljk_BBS_BH MT64x32x256"),
+        ("Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1", "Cijk_Ailk_Bljk_S_B MT16x16x128"),
+        ("triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3", "triton_red_fused__to_copy_add_...mul_pow_rsqrt_3"),
+        ("triton_poi_fused_mul_silu_1", "triton_poi_fused_mul_silu_1"),
+        ("bad\x1b[31mname", "bad?[31mname"),
+        ("x" * 500, "x" * 30 + "..." + "x" * 15),
         ("", ""),
     ],
 )  # fmt: skip
 def test_short_names(name: str, short: str) -> None:
-    assert short_kernel_name(name) == short
+    assert short_name(name) == short
+    assert len(short_name(name)) <= LONGEST
 
 
 PRODUCTS = re.compile(r"gemm|cijk|nvjet|^bmm_|cublas", re.IGNORECASE)
@@ -174,6 +182,6 @@ def test_every_kernel_of_the_samples() -> None:
         if PRODUCTS.search(name):
             expected = OpKind.EXPERTS if "dynBatch" in name else OpKind.GEMM
             assert kernel_class(name) is expected, name
-    unknown = {short_kernel_name(name): spent for name, spent in names.items() if kernel_class(name) is OpKind.OTHER}
+    unknown = {short_name(name): spent for name, spent in names.items() if kernel_class(name) is OpKind.OTHER}
     assert set(unknown) == {"resolve_future_token_ids_kernel"}
     assert sum(unknown.values()) < 1e-4 * sum(names.values())

@@ -337,10 +337,11 @@ def test_a_million_columns(tmp_path: Path) -> None:
     assert launch.flops == 2_294_760
 
 
-def test_sizes_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_file, "LONGEST", 100)
-    with pytest.raises(InputError, match="at most 100 bytes"):
-        read(tmp_path, raw(GEMV))
+def test_sizes_and_folders(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text(raw(GEMV))
+    with pytest.raises(InputError, match="more than 100 bytes"):
+        list(csv_file.read_lines(path, "a table", 100))
     with pytest.raises(InputError, match="not a regular file"):
         read_ncu(tmp_path)
     with pytest.raises(InputError, match="could not be read"):

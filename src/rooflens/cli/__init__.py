@@ -34,6 +34,11 @@ _MODULES = {"import": "import_file"}
 """Modules of commands whose names are words of the language."""
 
 
+def module_of(command: str) -> str:
+    """The module in which the command of that name is."""
+    return f"rooflens.cli.{_MODULES.get(command, command)}"
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called."""
 
@@ -45,7 +50,7 @@ class LazyGroup(click.Group):
         """The command `cmd_name`, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"rooflens.cli.{_MODULES.get(cmd_name, cmd_name)}").command
+        command: click.Command = import_module(module_of(cmd_name)).command
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,6 +11,7 @@ from rooflens.cli.output import check_targets, show, write_all
 from rooflens.cli.rendering import files, text
 from rooflens.core.profile import Profile
 from rooflens.errors import InputError
+from rooflens.units import parse_amount
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _TARGETS = ("html", "svg", "png", "pdf")
@@ -27,6 +28,7 @@ _STRICT = 3
 @click.option(
     "--strict", type=click.IntRange(1, 100), metavar="PERCENT", help="Fail where less of the time is modelled."
 )
+@click.option("--max-bytes", metavar="SIZE", help="How large a file may be, unpacked (default 4 GiB).")
 @click.option("--json", "as_json", is_flag=True, help="Write everything as JSON to standard output.")
 @click.option("--csv", "as_csv", is_flag=True, help="Write the kernels as CSV to standard output.")
 @click.option("--html", type=_FILE, help="Write a page with the interactive chart, readable offline.")
@@ -43,6 +45,7 @@ def command(
     gpu: str | None,
     tp: int,
     strict: int | None,
+    max_bytes: str | None,
     as_json: bool,
     as_csv: bool,
     dark: bool,
@@ -55,7 +58,8 @@ def command(
     check_targets(wanted, {"--gpu": gpu or "", **{str(path): str(path) for path in paths}})
     from rooflens.api import load
 
-    found = load(paths, model=model, gpu=gpu, tp=tp)
+    most = None if max_bytes is None else int(parse_amount(max_bytes, "B", name="--max-bytes"))
+    found = load(paths, model=model, gpu=gpu, tp=tp, max_bytes=most)
     if wanted and len(found) > 1:
         raise InputError(f"--{next(iter(wanted))} is of one profile, and {len(found)} were read; pass one at a time")
     made = files(found[0], dark, wanted)

@@ -45,7 +45,8 @@ class Step:
 class KernelRun:
     """One kernel that ran: its class by its name, its seconds, and what it computed where shapes tell that.
 
-    dtype: of its operands where the name says it. graph: which replay of a graph ran it, None outside of any.
+    dtype: of its operands where the name says it. graph: which replay of a graph ran it, None outside of any. short:
+    the name without its templates, the whole name unless given.
     """
 
     name: str
@@ -54,6 +55,12 @@ class KernelRun:
     op: Op | None = None
     dtype: DType | None = None
     graph: int | None = None
+    short: str = ""
+
+    @property
+    def label(self) -> str:
+        """What a table calls it."""
+        return self.short or self.name
 
 
 @dataclass(frozen=True, slots=True)

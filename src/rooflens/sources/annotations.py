@@ -12,11 +12,13 @@ import re
 from rooflens.core.recording import Step
 from rooflens.core.scenario import PhaseKind
 
-_EXECUTE = re.compile(r"execute_(?:\d+_)?context_(\d+)\(([^()]*)\)_generation_(\d+)\(([^()]*)\)")
-_STEP = re.compile(r"step\[(\w+) bs=(\d+)(?: toks=(\d+))?\]")
-_SUMS = re.compile(r"sq(\d+)sk(\d+)sqsq(\d+)sqsk(\d+)")
-_WHOLE = re.compile(r"ProfilerStep#\d+")
-_CAPTURE = re.compile(r"capture_\d+_[A-Z_]+")
+_N = "([0-9]{1,16})"
+_EXECUTE = re.compile(rf"execute_(?:[0-9]+_)?context_{_N}\(([^()]*)\)_generation_{_N}\(([^()]*)\)")
+_STEP = re.compile(rf"step\[(\w+) bs={_N}(?: toks={_N})?\]")
+_SUMS = re.compile(f"sq{_N}sk{_N}sqsq{_N}sqsk{_N}")
+_SHORT = re.compile(f"{_N}(?:_{_N})?")
+_WHOLE = re.compile("ProfilerStep#[0-9]+")
+_CAPTURE = re.compile("capture_[0-9]+_[A-Z_]+")
 _KINDS = {"DECODE": PhaseKind.DECODE, "EXTEND": PhaseKind.PREFILL, "PREFILL": PhaseKind.PREFILL}
 _NAMES = {str(kind): kind for kind in PhaseKind}
 _LARGEST = 2**50
@@ -45,7 +47,7 @@ def step_of(name: str) -> Step | None:
     found = _STEP.fullmatch(name)
     if found and found[1] in _KINDS:
         many, tokens = int(found[2]), int(found[3] or found[2])
-        if max(many, tokens) > _LARGEST:
+        if not many or max(many, tokens) > _LARGEST:
             return None
         decodes = _KINDS[found[1]] is PhaseKind.DECODE
         return Step(0, many, (0, tokens)) if decodes else Step(many, 0, (tokens, 0))
@@ -64,27 +66,28 @@ def _kind(step: Step) -> PhaseKind:
 
 
 def _execute(context: int, first: str, generation: int, second: str) -> Step | None:
-    sums = [_read(text) for text in (first, second)]
-    if any(part is None for part in sums) or not context + generation:
+    parts = [part for text in (first, second) if (part := _read(text)) is not None]
+    if len(parts) < 2 or not context + generation:
         return None
-    parts = [part for part in sums if part is not None]
     if max(context, generation, *(value for part in parts for value in part)) > _LARGEST:
         return None
     q, kv, squares, pairs = ((parts[0][i], parts[1][i]) for i in range(4))
+    if generation and not _SUMS.fullmatch(second):
+        return Step(context, generation, q, squares=(squares[0], q[1]))
     return Step(context, generation, q, kv, pairs, squares)
 
 
 def _read(text: str) -> tuple[int, int, int, int] | None:
     """Sums of new tokens, attended tokens, squares of new ones, and their products.
 
-    The short form has new tokens and their squares alone: a prompt without anything cached, or a step.
+    The short form has new tokens and their squares alone, as of a prompt without anything cached.
     """
     found = _SUMS.fullmatch(text)
     if found:
         q, k, qq, qk = (int(value) for value in found.groups())
         return q, k, qq, qk
-    words = text.split("_")
-    if not all(word.isdigit() for word in words) or len(words) > 2:
+    found = _SHORT.fullmatch(text)
+    if not found:
         return None
-    q, qq = int(words[0]), int(words[-1])
+    q, qq = int(found[1]), int(found[2] or found[1])
     return q, q, qq, qq

@@ -9,24 +9,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rooflens.errors import InputError
-from rooflens.sources.files import read_bounded
-
-LONGEST = 2**30
-"""Bytes of a file at most."""
+from rooflens.sources.packed import LONGEST, unpacked
 
 _WIDEST = 2**24
 """Characters of a line at most."""
 
 
-def read_lines(path: Path, what: str) -> Iterator[str]:
+def read_lines(path: Path, what: str, limit: int = LONGEST) -> Iterator[str]:
     """Yield the lines of `path`; bytes that are no text become U+FFFD, and a UTF-16 file of PowerShell is read too.
 
     A last line with an open quote is left out: the file was cut inside a value, and half a number is a wrong one.
 
     Raises:
-        InputError: no regular file, unreadable, more than `LONGEST` bytes, or a line of more than 16 Mi characters.
+        InputError: no regular file, unreadable, more than `limit` bytes, or a line of more than 16 Mi characters.
     """
-    data = read_bounded(path, LONGEST, InputError, what)
+    data = unpacked(path, what, limit)
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if wide else "utf-8-sig"
     for line in io.TextIOWrapper(io.BytesIO(data), encoding=encoding, errors="replace", newline=""):

@@ -100,8 +100,11 @@ _GENERIC = frozenset({"kernel", "kernel2", "device_kernel", "trampoline_kernel",
 
 _TELLING = re.compile(r"\w*(gemm|gemv|flash|scan|sort)\w*", re.IGNORECASE)
 
-LONGEST = 120
-"""Characters of a kernel's name at most."""
+LONGEST = 48
+"""Characters of a kernel's short name at most."""
+
+_TENSILE = re.compile(r"(Cijk(?:_[A-Za-z0-9]+){4}).*?_(MT\d+x\d+x\d+)")
+_TAIL = 15
 
 
 @cache
@@ -119,21 +122,30 @@ def kernel_dtype(name: str) -> DType | None:
 
 
 @cache
-def short_kernel_name(name: str) -> str:
+def short_name(name: str) -> str:
     """The name of a kernel without return type, namespaces, template and parameters, at most `LONGEST` characters.
 
-    A generic frame ("cutlass::Kernel2<...>") is called after the first argument of its template.
+    A generic frame ("cutlass::Kernel2<...>") is called after the first argument of its template; of a product of
+    Tensile the operands' types and the tile remain. Of a longer name the middle is left out: its end tells variants
+    apart.
     """
-    mangled = _demangled(name) or (name if name.startswith("Mem") else "")
-    if mangled:
-        return mangled[:LONGEST]
+    tensile = _TENSILE.match(name)
+    short = f"{tensile[1]} {tensile[2]}" if tensile else _demangled(name) or _last_part(name)
+    short = "".join(c if c.isprintable() else "?" for c in short)
+    return short if len(short) <= LONGEST else f"{short[: LONGEST - _TAIL - 3]}...{short[-_TAIL:]}"
+
+
+def _last_part(name: str) -> str:
+    """The last part of a name in C++ ("void at::native::foo<int>(char*)" -> "foo"); any other as it is."""
+    if name.startswith("Mem"):
+        return name
     plain = name.replace("(anonymous namespace)::", "").replace("<unnamed>::", "").rpartition("::type ")[2].strip()
     head, _, inside = plain.partition("<") if "(" not in plain.partition("<")[0] else (plain.partition("(")[0], "", "")
     short = re.split(r"::|\s", head.strip())[-1]
     if short.lower() in _GENERIC and inside:
         found = _TELLING.search(inside) or re.match(r"[\w:]{6,}", inside)
         short = found[0].rpartition("::")[2] if found else short
-    return (short or name)[:LONGEST]
+    return short or name
 
 
 def _demangled(name: str) -> str:

@@ -15,6 +15,7 @@ from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traff
 from rooflens.core.scenario import AttentionFlops
 from rooflens.core.timed import MODULE_RANGE, TimedOp, TimedPhase
 from rooflens.errors import InputError
+from rooflens.sources.kernel_names import kernel_class, short_name
 from rooflens.sources.kineto_file import read_events
 from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
 from rooflens.sources.kineto_tree import RANGES, Node, forest
@@ -160,8 +161,8 @@ def _per_pass(group: tuple[str, str, list[Piece]], passes: int) -> TimedOp:
     ops = [node.op for node in nodes if node.op is not None]
     if not ops:
         count = max(1, round(len(pieces) / passes))
-        nothing = PointwiseShape(0, 0, 0)
-        op = Op(label, OpKind.OTHER, DType.FP32, 0, 0, Traffic(), nothing, count)
+        name, kind = (label, OpKind.OTHER) if nodes else (short_name(label), kernel_class(label))
+        op = Op(name, kind, DType.FP32, 0, 0, Traffic(), PointwiseShape(0, 0, 0), count)
         return TimedOp(op, seconds, known=False, module=module)
     traffic = Traffic.total_of([op.traffic for op in ops])
     kinds = {kind: _mean(getattr(traffic, kind), passes) for kind in Traffic.__dataclass_fields__}

@@ -6,8 +6,6 @@ Fields, from the traces of PyTorch's profiler: `ts` and `dur` in microseconds; `
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,9 @@ import msgspec
 from rooflens.core.call import Argument, Call, Tensor
 from rooflens.core.op import DType
 from rooflens.errors import InputError
+from rooflens.sources.packed import LONGEST, unpacked
 
-LONGEST = 4 * 2**30
-"""Bytes of a trace, unpacked, at most."""
-
+_WHAT = "a trace as .json or .json.gz"
 _DTYPES = {
     "float": DType.FP32,
     "double": DType.FP64,
@@ -108,13 +105,13 @@ def read_events(path: Path) -> list[Event]:
     return read_trace(path).events
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path, limit: int = LONGEST) -> Trace:
     """Return what is used of the trace at `path`.
 
     Raises:
-        InputError: it cannot be read, is no JSON, is cut short, has no traceEvents, or more than `LONGEST` bytes.
+        InputError: it cannot be read, is no JSON, is cut short, has no traceEvents, or more than `limit` bytes.
     """
-    data = _unpacked(path)
+    data = unpacked(path, _WHAT, limit)
     try:
         file = msgspec.json.decode(data, type=_File)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
@@ -124,20 +121,6 @@ def read_trace(path: Path) -> Trace:
     complete = [event for event in file.events if event.phase == "X"]
     events = [event for event in complete if event.duration >= 0]
     return Trace(events, file.devices, len(complete) - len(events))
-
-
-def _unpacked(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if packed else path.open("rb") as source:
-            data = source.read(LONGEST + 1)
-    except (OSError, EOFError, zlib.error) as cause:
-        reason = getattr(cause, "strerror", None) or str(cause)
-        raise InputError(f"{path} could not be read ({reason}); expected a trace as .json or .json.gz") from cause
-    if len(data) > LONGEST:
-        raise InputError(f"{path} has more than {LONGEST:,} bytes; trace fewer steps")
-    return data
 
 
 def call_of(event: Event, listed: DType) -> Call | None:

@@ -14,12 +14,13 @@ from rooflens.core.recording import Format, KernelRun, RecordedPhase, Recording,
 from rooflens.core.scenario import AttentionFlops, PhaseKind
 from rooflens.errors import InputError
 from rooflens.sources.annotations import phase_of, step_of
-from rooflens.sources.kernel_names import kernel_class, kernel_dtype
+from rooflens.sources.kernel_names import kernel_class, kernel_dtype, short_name
 from rooflens.sources.kineto import timed_phase
 from rooflens.sources.kineto_capture import captures_of
 from rooflens.sources.kineto_file import Event, Trace, read_trace
 from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
 from rooflens.sources.kineto_tree import RANGES, Node, forest
+from rooflens.sources.packed import LONGEST
 
 _PLAIN = frozenset(str(kind) for kind in PhaseKind)
 _CHOICES: tuple[Callable[[str], bool], ...] = (
@@ -31,15 +32,15 @@ _CHOICES: tuple[Callable[[str], bool], ...] = (
 """Which ranges are passes: the first of these that any range of the trace satisfies."""
 
 
-def record_kineto(path: Path, *, convention: AttentionFlops = AttentionFlops.CAUSAL) -> Recording:
+def record_kineto(path: Path, *, convention: AttentionFlops = AttentionFlops.CAUSAL, limit: int = LONGEST) -> Recording:
     """Return the phases of the trace at `path`, one for each kind of pass, the mean over its ranges.
 
-    convention: which pairs of causal attention count.
+    convention: which pairs of causal attention count. limit: bytes that it may have, unpacked.
 
     Raises:
         InputError: no trace of PyTorch's profiler, or nothing ran in it.
     """
-    trace = read_trace(path)
+    trace = read_trace(path, limit)
     roots = forest(trace.events, convention)
     kernels = [event for event in trace.events if event.category in KERNELS]
     gpu = Gpu.of(roots, kernels)
@@ -91,7 +92,7 @@ def _recorded(kind: PhaseKind, ranges: Sequence[Node], gpu: Gpu) -> RecordedPhas
 
 def _run(piece: Piece) -> KernelRun:
     name, op = piece.name, piece.node.op if piece.node else None
-    return KernelRun(name, kernel_class(name), piece.seconds, op, kernel_dtype(name), piece.graph)
+    return KernelRun(name, kernel_class(name), piece.seconds, op, kernel_dtype(name), piece.graph, short_name(name))
 
 
 def _mean(steps: Sequence[Step]) -> Step | None:

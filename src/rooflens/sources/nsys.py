@@ -19,11 +19,12 @@ from rooflens.sources.nsys_nvtx import enclosing, plain_text
 from rooflens.sources.nsys_ops import Sized, timed_phase
 from rooflens.sources.nsys_phases import NAMES, Placed, placed, whole
 from rooflens.sources.nsys_rows import Activity, Range, activities_of, described, gpus, launches_of, pid_of, ranges_of
+from rooflens.sources.packed import LONGEST
 
 _KERNELS = ("KERNEL", "GRAPH_TRACE")
 
 
-def read_nsys(path: Path, phases: Iterable[str] | None = None) -> Recording:
+def read_nsys(path: Path, phases: Iterable[str] | None = None, *, limit: int = LONGEST) -> Recording:
     """Return the phases of the export at `path`: one pass each, the mean over the NVTX ranges of that name.
 
     phases: names of ranges, whatever their case; "prefill" and "decode" unless given, and where neither is there the
@@ -32,10 +33,12 @@ def read_nsys(path: Path, phases: Iterable[str] | None = None) -> Recording:
     its last kernel, whichever is later. Of several GPUs the one with most kernel time is read, and a note tells of the
     others.
 
+    limit: bytes that a gzipped export may have, unpacked.
+
     Raises:
         InputError: no export of Nsight Systems, damaged, without a kernel, or without the ranges that were named.
     """
-    with opened(path) as export:
+    with opened(path, limit) as export:
         everything = activities_of(export)
         if not any(activity.table in _KERNELS for activity in everything):
             raise InputError(f"{path} has no GPU kernel; record with `nsys profile --trace=cuda,nvtx`")

@@ -7,7 +7,6 @@ never read.
 from __future__ import annotations
 
 import sqlite3
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -16,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from rooflens.errors import InputError
+from rooflens.sources.packed import LONGEST, first_bytes, plain_file
 
-LONGEST = 64 * 2**30
-"""Bytes of an export at most."""
+LARGEST = 64 * 2**30
+"""Bytes of a plain export at most, which is never held in memory."""
 
 MOST = 50_000_000
 """Rows of one table at most."""
 
-_EXPECTED = "expected the .sqlite that `nsys export --type sqlite` or `nsys profile --export=sqlite` writes"
+_EXPORT = "the .sqlite that `nsys export --type sqlite` or `nsys profile --export=sqlite` writes"
+_EXPECTED = f"expected {_EXPORT}"
 _MAGIC = b"SQLite format 3\x00"
 CUPTI = "CUPTI_ACTIVITY_KIND_"
 _LONGEST_NS = 10**15
@@ -78,18 +79,24 @@ class Export:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Export]:
+def opened(path: Path, limit: int = LONGEST) -> Iterator[Export]:
     """The export at `path`, until the block ends.
 
     A file can hold views, triggers and virtual tables of its author's: tables alone are read, by SELECT without any
-    function, which an authorizer holds.
+    function, which an authorizer holds. limit: bytes that a gzipped one may have, unpacked.
 
     Raises:
         InputError: no SQLite file, no export of Nsight Systems, cut short or damaged.
     """
-    _check(path)
+    with plain_file(path, _EXPORT, limit) as plain:
+        yield from _open(path, plain)
+
+
+def _open(path: Path, plain: Path) -> Iterator[Export]:
+    """The export at `path` whose bytes, unpacked, are at `plain`."""
+    _check(path, plain)
     try:
-        uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        uri = f"{plain.resolve().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.text_factory = _text
             connection.execute("PRAGMA trusted_schema = OFF")
@@ -104,23 +111,16 @@ def opened(path: Path) -> Iterator[Export]:
         raise InputError(f"{path} could not be read as SQLite ({reason}); {_EXPECTED}") from cause
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, plain: Path) -> None:
     """Refuse by its first bytes what is no complete SQLite file."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{path} is not a regular file; {_EXPECTED}")
-        with path.open("rb") as file:
-            head = file.read(100)
-    except (OSError, ValueError) as cause:
-        reason = getattr(cause, "strerror", None) or str(cause)
-        raise InputError(f"{path} could not be read ({reason}); {_EXPECTED}") from cause
+    head = first_bytes(plain, _EXPORT, 100)
+    status = plain.stat()
     if path.suffix in (".nsys-rep", ".qdrep", ".qdstrm"):
         raise InputError(f"{path} is a report of Nsight Systems, not its export; run `nsys export --type sqlite` on it")
     if not head.startswith(_MAGIC) or len(head) < 100:
         raise InputError(f"{path} is {'empty' if not head else 'no SQLite file'}; {_EXPECTED}")
-    if status.st_size > LONGEST:
-        raise InputError(f"{path} has more than {LONGEST:,} bytes; record a shorter run")
+    if status.st_size > LARGEST:
+        raise InputError(f"{path} has more than {LARGEST:,} bytes; record a shorter run")
     page = int.from_bytes(head[16:18], "big")
     whole = (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")
     if head[24:28] == head[92:96] and status.st_size < whole:

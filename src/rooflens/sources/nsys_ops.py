@@ -41,8 +41,8 @@ def timed_phase(name: str, passes: Sequence[Pass], nodes: Mapping[Key, Node], me
     pieces = [_piece(a, nodes.get(a.launch), owners, met) for one in passes for a in one.activities]
     groups: dict[tuple[str, OpKind, DType, bool], list[_Piece]] = {}
     for piece in pieces:
-        op = piece.op
-        groups.setdefault((op.name, op.kind, op.dtype, piece.owner is not None), []).append(piece)
+        op, named = piece.op, piece.owner is not None
+        groups.setdefault((op.name if named else piece.activity.name, op.kind, op.dtype, named), []).append(piece)
     ops = tuple(_per_pass(group, len(passes)) for group in groups.values())
     return TimedPhase(
         name=name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rooflens.sources.kernel_names import short_kernel_name
+from rooflens.sources.kernel_names import short_name
 from rooflens.sources.nsys_file import CUPTI, Export, clean
 
 _THREAD_BITS = 0xFFFFFF
@@ -104,8 +104,8 @@ def _kernels(export: Export) -> Iterator[Activity]:
     for start, end, device, correlation, process, name, short in export.rows(CUPTI + "KERNEL", _TIMES, optional):
         if export.sound(start, end):
             whole = export.text(name) or export.text(short) or "kernel without a name"
-            brief = short_kernel_name(export.text(short) or whole)
-            brief = short_kernel_name(whole) if brief.lower() in ("kernel", "kernel2", "device_kernel") else brief
+            brief = short_name(export.text(short) or whole)
+            brief = short_name(whole) if brief.lower() in ("kernel", "kernel2", "device_kernel") else brief
             own = (int_of(process), int_of(device), number_of(correlation))
             yield Activity("KERNEL", whole, clean(brief), start, end, *own)
 

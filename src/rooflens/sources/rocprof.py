@@ -14,7 +14,8 @@ from rooflens.core.scenario import PhaseKind
 from rooflens.core.timed import TimedOp, TimedPhase
 from rooflens.errors import HardwareError, InputError
 from rooflens.sources.csv_file import read_lines, rows_of
-from rooflens.sources.kernel_names import kernel_class
+from rooflens.sources.kernel_names import kernel_class, short_name
+from rooflens.sources.packed import LONGEST
 from rooflens.sources.rocprof_counters import bytes_of, dtype_of, flops_of, missing
 from rooflens.sources.rocprof_file import Dispatch, Dispatches, read_dispatches
 
@@ -40,15 +41,16 @@ _GIGA = 1e9
 """rocprof-compute writes GB/s and GFLOP/s."""
 
 
-def read_rocprof(path: Path) -> Recording:
+def read_rocprof(path: Path, limit: int = LONGEST) -> Recording:
     """Return what ran in the file at `path` as one phase: wall time from the first start to the last end.
 
+    limit: bytes that the file may have, unpacked.
     Kernels of one name are one op; no formula knows their bytes.
 
     Raises:
         InputError: no table or JSON of rocprof, cut short, or without a dispatch that can be read.
     """
-    found = read_dispatches(path)
+    found = read_dispatches(path, limit)
     held = found.held
     wall = max(d.end for d in held) - min(d.start for d in held)
     groups: dict[str, list[Dispatch]] = {}
@@ -140,7 +142,8 @@ def _figure(text: str | None) -> float | None:
 def _timed(name: str, group: Sequence[Dispatch]) -> TimedOp:
     seconds = sum(dispatch.end - dispatch.start for dispatch in group) / _GIGA
     nothing = PointwiseShape(0, 0, 0)
-    return TimedOp(Op(name, kernel_class(name), DType.FP32, 0, 0, Traffic(), nothing, len(group)), seconds, known=False)
+    op = Op(short_name(name), kernel_class(name), DType.FP32, 0, 0, Traffic(), nothing, len(group))
+    return TimedOp(op, seconds, known=False)
 
 
 def _busy(held: Sequence[Dispatch]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import msgspec
 
 from rooflens.errors import InputError
-from rooflens.sources.csv_file import LONGEST, read_lines, rows_of
-from rooflens.sources.files import read_bounded
+from rooflens.sources.csv_file import read_lines, rows_of
+from rooflens.sources.packed import LONGEST, head_of, unpacked
 from rooflens.sources.rocprof_counters import columns_of, number
 
 WHAT = "a table of rocprof with Kernel_Name, Start_Timestamp and End_Timestamp, or the JSON of rocprofv3"
@@ -22,6 +21,7 @@ _NUMBER = ("Dispatch_ID", "Dispatch_Id", "Index")
 _START = ("Start_Timestamp", "BeginNs")
 _END = ("End_Timestamp", "EndNs")
 _SHAPE = (*_NAME, *_NUMBER, *_START, *_END, "GPU_ID", "gpu-id", "Agent_Id", "Queue_Id", "Process_Id", "Correlation_Id")
+_MARK = b"\xef\xbb\xbf"
 _LATEST = 2**63
 """Nanoseconds that a time stamp has at most."""
 
@@ -86,22 +86,24 @@ class _File(msgspec.Struct):
     tools: list[_Tool] = msgspec.field(name="rocprofiler-sdk-tool")
 
 
-def read_dispatches(path: Path) -> Dispatches:
-    """Return the dispatches in `path`, a CSV or JSON file (".json" or ".json.gz"), in the order of the file.
+def read_dispatches(path: Path, limit: int = LONGEST) -> Dispatches:
+    """Return the dispatches in `path`, a CSV or JSON file, plain or gzipped, in the order of the file.
+
+    limit: bytes that it may have, unpacked.
 
     Raises:
         InputError: it cannot be read, is neither, is cut short, or holds no dispatch that can be read.
     """
-    json = path.name.endswith((".json", ".json.gz"))
-    found = _of_json(path) if json else _of_csv(path)
+    json = head_of(path, WHAT, 4096).removeprefix(_MARK).lstrip()[:1] in (b"{", b"[")
+    found = _of_json(path, limit) if json else _of_csv(path, limit)
     if not found.held:
         rows = f"none of its {found.skipped:,} rows can be read" if found.skipped else "no dispatch is in it"
         raise InputError(f"{path}: {rows}; expected {WHAT}")
     return found
 
 
-def _of_csv(path: Path) -> Dispatches:
-    rows = rows_of(read_lines(path, WHAT), path, WHAT)
+def _of_csv(path: Path, limit: int) -> Dispatches:
+    rows = rows_of(read_lines(path, WHAT, limit), path, WHAT)
     header = [cell.strip() for cell in next(rows, [])]
     column = {name: index for index, name in reversed(list(enumerate(header)))}
     at = [next((column[name] for name in names if name in column), None) for names in (_NAME, _START, _END)]
@@ -170,9 +172,9 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LATEST else None
 
 
-def _of_json(path: Path) -> Dispatches:
+def _of_json(path: Path, limit: int) -> Dispatches:
     try:
-        tools = msgspec.json.decode(_unpacked(path), type=_File).tools
+        tools = msgspec.json.decode(unpacked(path, WHAT, limit).removeprefix(_MARK), type=_File).tools
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as cause:
         raise InputError(f"{path} is no JSON of rocprofv3 ({cause}); expected {WHAT}") from cause
     found = Dispatches([])
@@ -203,17 +205,3 @@ def _symbol(symbol: _Symbol) -> str:
 def _device(tool: _Tool, info: _Info) -> str:
     agents = (agent for agent in tool.agents if _key(agent.id) == _key(info.agent_id))
     return next((agent.product_name or agent.name for agent in agents), "")[:200]
-
-
-def _unpacked(path: Path) -> bytes:
-    data = read_bounded(path, LONGEST, InputError, WHAT)
-    if not data.startswith(b"\x1f\x8b"):
-        return data.removeprefix(b"\xef\xbb\xbf")
-    unpack = zlib.decompressobj(wbits=31)
-    try:
-        plain = unpack.decompress(data, LONGEST)
-    except zlib.error as cause:
-        raise InputError(f"{path} could not be unpacked ({cause}); expected {WHAT}") from cause
-    if not unpack.eof:
-        raise InputError(f"{path} is cut short or has more than {LONGEST:,} bytes unpacked; expected {WHAT}")
-    return plain
