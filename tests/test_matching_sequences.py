@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
-from rooflens import matching
 from rooflens.core.op import AttentionShape, DType, GemmShape, Op, OpKind, PointwiseShape, Traffic
 from rooflens.core.recording import KernelRun
 from rooflens.core.timed import TimedOp
@@ -111,7 +108,7 @@ def test_a_product_that_did_not_run_is_missing() -> None:
     """One kernel for two products: one of them is not found, and no FLOP are made up for it."""
     found = match(ran(GEMM), [product("qkv", 10), product("out", 20)])
     assert (found.heavy, found.found) == (2, 1)
-    assert sum(timed.op.flops for timed in found.ops) in (10, 20)
+    assert float(sum(float(timed.op.flops) for timed in found.ops)) in (10, 20)
 
 
 def test_classes_that_do_not_meet() -> None:
@@ -126,24 +123,12 @@ def test_kernels_without_a_partner_have_short_names() -> None:
     assert seconds(found) == {"foo": 1.0}
 
 
-def test_no_kernels() -> None:
-    assert match([], LAYER) == Matched((), 3, 0)
-
-
 def test_no_predictions() -> None:
     found = match(ran(GEMM), [])
     assert (found.heavy, found.found, seconds(found)) == (0, 0, {"k0": 1.0})
 
 
-def test_more_than_can_be_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is matched, nothing is lost."""
-    monkeypatch.setattr(matching, "MOST_CELLS", 3)
-    found = match(ran(GEMM, GEMM), [product("qkv", 10), product("out", 20)])
-    assert (found.heavy, found.found) == (2, 0)
-    assert seconds(found) == {"k0": 1.0, "k1": 2.0}
-
-
 def test_all_time_is_kept() -> None:
     kernels = ran(COPY, GEMM, GEMM, NORM, ATTENTION, COPY, GEMM, NORM, NORM, OpKind.OTHER)
     found = match(kernels, [*LAYER, *HEAD])
-    assert sum(timed.seconds for timed in found.ops) == sum(kernel.seconds for kernel in kernels)
+    assert seconds(found) and sum(seconds(found).values()) == sum(kernel.seconds for kernel in kernels)
