@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rooflens.core.op import AttentionShape, DType, GemmShape, Op, OpKind, PointwiseShape, Traffic
@@ -108,7 +109,7 @@ def test_a_product_that_did_not_run_is_missing() -> None:
     """One kernel for two products: one of them is not found, and no FLOP are made up for it."""
     found = match(ran(GEMM), [product("qkv", 10), product("out", 20)])
     assert (found.heavy, found.found) == (2, 1)
-    assert float(sum(float(timed.op.flops) for timed in found.ops)) in (10, 20)
+    assert math.fsum(float(timed.op.flops) for timed in found.ops) in (10.0, 20.0)
 
 
 def test_classes_that_do_not_meet() -> None:
@@ -131,4 +132,4 @@ def test_no_predictions() -> None:
 def test_all_time_is_kept() -> None:
     kernels = ran(COPY, GEMM, GEMM, NORM, ATTENTION, COPY, GEMM, NORM, NORM, OpKind.OTHER)
     found = match(kernels, [*LAYER, *HEAD])
-    assert seconds(found) and sum(seconds(found).values()) == sum(kernel.seconds for kernel in kernels)
+    assert sum(seconds(found).values()) == sum(kernel.seconds for kernel in kernels) > 0
