@@ -15,12 +15,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from rooflens.cli import COMMANDS
+from rooflens.cli import COMMANDS, module_of
 from rooflens.render.audit import AuditDocument
 from rooflens.render.csv import columns
 from rooflens.render.document import ModelDocument, ProfileDocument
+from rooflens.render.hierarchy import HierarchyDocument
 from rooflens.sources.architectures import FAMILIES
 from tests.live.kept import keep
+from tests.metrics_server import served, vllm
+from tests.sources.replays import replayed, trace
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -33,7 +36,7 @@ def text(name: str) -> str:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_described(name: str) -> None:
     page = (DOCS / "commands" / f"{name}.md").read_text(encoding="utf-8")
-    command = import_module(f"rooflens.cli.{name}").command
+    command = import_module(module_of(name)).command
     for parameter in command.params:
         for spelling in parameter.opts:
             if spelling.startswith("-"):
@@ -46,7 +49,7 @@ def fields(kind: Any) -> set[str]:
     return {name for part in schema["$defs"].values() for name in part.get("properties", {})}
 
 
-@pytest.mark.parametrize("kind", [ProfileDocument, ModelDocument, AuditDocument])
+@pytest.mark.parametrize("kind", [ProfileDocument, ModelDocument, AuditDocument, HierarchyDocument])
 def test_every_json_field_is_described(kind: Any) -> None:
     page = text("docs/json.md")
     missing = [name for name in sorted(fields(kind)) if not re.search(rf"`{name}(\[\])?`", page)]
@@ -99,17 +102,21 @@ def test_every_example_runs(line: str, tmp_path: Path) -> None:
     (tmp_path / "my-model").mkdir()
     (tmp_path / "my-model" / "config.json").write_text(CONFIG)
     (tmp_path / "my-card.toml").write_text(CARD)
+    trace(tmp_path / "trace.json", replayed())
     command, _, _ = line.partition(" > ")
     args = shlex.split(command.partition("  #")[0].partition(" | ")[0])[1:]
     if "ceilings" in args and find_spec("torch"):
         keep(tmp_path / "cache")
     env = {**os.environ, "ROOFLENS_CACHE": str(tmp_path / "cache")}
-    command_line = [sys.executable, "-m", "rooflens", *args]
-    result = subprocess.run(
-        command_line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    with served(vllm(0), vllm(1)) as server:
+        args = [server.url if word.startswith("http://") else word for word in args]
+        command_line = [sys.executable, "-m", "rooflens", *args]
+        result = subprocess.run(
+            command_line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
     refused = line in REFUSED or (EXTRA & set(args) and not find_spec("transformers"))
     refused = refused or ("ceilings" in args and not find_spec("torch"))
+    refused = refused or ("watch" in args and not find_spec("prometheus_client"))
     expected = 2 if refused else 0
     assert result.returncode == expected, f"{line}: {result.stderr}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rooflens.version import __version__
 
 _HOMES = {
-    "api": ("ceilings", "predict", "profile", "profile_llamacpp", "profile_sweep", "profiling"),
+    "api": ("ceilings", "load", "predict", "profile", "profile_llamacpp", "profile_sweep", "profiling", "watch"),
     "core.hardware": ("Ceiling", "Hardware", "KernelShape", "Link", "MemoryLevel", "Roof"),
     "core.model": ("Attention", "Layer", "Linear", "Mlp", "ModelSpec", "Norm"),
     "core.op": ("DType", "Op", "OpKind", "Provenance", "Traffic"),
@@ -43,11 +43,13 @@ __all__ = [*sorted(_HOME), "__version__"]
 if TYPE_CHECKING:
     from rooflens.api import (
         ceilings as ceilings,
+        load as load,
         predict as predict,
         profile as profile,
         profile_llamacpp as profile_llamacpp,
         profile_sweep as profile_sweep,
         profiling as profiling,
+        watch as watch,
     )
     from rooflens.core.hardware import (
         Ceiling as Ceiling,

@@ -28,6 +28,9 @@ from rooflens.sources.values import config_values
 from rooflens.workload import check_experts, check_images, checked_conventions, scenario
 
 if TYPE_CHECKING:
+    from rooflens.activity import ActivityReading
+    from rooflens.core.profile import Finding
+    from rooflens.core.reading import Reading
     from rooflens.session import Session
 
 
@@ -227,6 +230,93 @@ def profile_llamacpp(
     part = ceilings("cpu", progress=progress) if given is None else given
     sizes = {"prompt": prompt, "output": output, "warmup": warmup, "repeat": repeat}
     return profile_llama(Path(path), part, **sizes, progress=progress)
+
+
+def load(
+    files: Sequence[str | Path],
+    *,
+    model: str | Path | ModelSpec | None = None,
+    gpu: str | Path | Hardware | None = None,
+    tp: int = 1,
+    max_bytes: int | None = None,
+) -> list[Profile]:
+    """Read traces of other profilers: a Profile for each file, its phases under the roofs of the part that it ran on.
+
+    A trace of a graph's capture beside those of its replays gives them shapes and has no Profile of its own.
+
+    files: traces of PyTorch's profiler (vLLM, SGLang), exports of Nsight Systems, rocprof's kernel traces; what each is
+    is found by its content. model: what ran; kernels without shapes are then matched with those that its pass must
+    run, and each phase stands beside its prediction. gpu: the part, where the file does not say it or another is meant.
+    tp: ranks of tensor parallelism, each of which runs its part of the model on a device of its own, with collectives.
+    max_bytes: how large a file may be, unpacked; 4 GiB unless given.
+
+    Raises:
+        InputError: a file that is damaged or of no format that is known, or a model that `tp` does not divide.
+        UnknownHardwareError: a file that does not say what it ran on, and no `gpu`.
+        UnknownNameError: a model or part that is not known.
+    """
+    from rooflens.capturing import merged
+    from rooflens.importing import Ran, import_recording, part_of, read_recording
+    from rooflens.sources.packed import LONGEST
+
+    given = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
+    spec = model if model is None or isinstance(model, ModelSpec) else load_model(model)
+    ran = Ran.of(spec, tp)
+    limit = LONGEST if max_bytes is None else max_bytes
+    recordings = merged([read_recording(Path(file), limit) for file in files])
+    return [import_recording(recording, part_of(recording, given), ran) for recording in recordings]
+
+
+def watch(
+    url: str,
+    model: str | Path | ModelSpec,
+    gpu: str | Path | Hardware,
+    *,
+    tp: int = 1,
+    prompt: int | None = None,
+    context: int | None = None,
+    precision: str | Dtypes | None = None,
+    **options: Any,
+) -> Iterator[Reading | Finding]:
+    """Poll the /metrics of a server at `url`: a Reading for each interval, a Finding where there is none.
+
+    model, gpu, precision: as in `predict`. tp: GPUs of each replica. prompt, context: tokens, where the server does not
+    tell them. options: `dcgm` (address of a dcgm-exporter), `dcgmi` (run it here), `interval` and `timeout` in seconds,
+    `count` of readings and `failures` in a row until it ends. Only these addresses are read.
+
+    Raises:
+        InputError: an address that cannot be read, answers that fail in a row, no metrics of vLLM or SGLang.
+        MissingExtraError: prometheus-client is not installed (extra `watch`). Others as `predict`.
+    """
+    from rooflens.polling import Polling, poll
+    from rooflens.watching import Watched
+
+    names = {"interval": "interval_s", "timeout": "timeout_s"}
+    polling = Polling(url, **{names.get(name, name): value for name, value in options.items()})
+    hardware = gpu if isinstance(gpu, Hardware) else load_hardware(gpu)
+    spec = model if isinstance(model, ModelSpec) else load_model(model)
+    settled, notes = settle(spec, hardware, requested(precision))
+    watched = Watched(spec, hardware, settled, tp=tp, prompt=prompt, context=context)
+    yield from notes
+    yield from poll(polling, watched)
+
+
+def activity_of(
+    path: str | Path, gpu: str | Path | Hardware | None = None, *, interval: float | None = None
+) -> ActivityReading:
+    """Tell prefill from decode in the `dcgmi dmon` log at `path`: the share of each in every sample.
+
+    gpu: the part it was taken on, for byte/s. interval: seconds between two samples, which the log does not hold.
+
+    Raises:
+        InputError: no such log, one without samples, or an interval that is not positive. Others as `load_hardware`.
+    """
+    from rooflens.activity import read_activity
+    from rooflens.sources.dcgmi import dcgmi_log
+
+    hardware = gpu if gpu is None or isinstance(gpu, Hardware) else load_hardware(gpu)
+    log = dcgmi_log(path, interval_s=interval)
+    return read_activity(log.samples, hardware, notes=log.notes)
 
 
 def ceilings(

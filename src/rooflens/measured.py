@@ -82,7 +82,14 @@ SKINNY_ROWS = 16
 
 
 def _point(timed: TimedOp, hardware: Hardware, dtype: DType, scale: float) -> Point:
-    return Point(timed.op, _roof(timed.op, hardware, dtype), measured_s=timed.seconds * scale, known=timed.known)
+    roof, link = _roof(timed.op, hardware, dtype), _link(timed.op, hardware)
+    return Point(timed.op, roof, link, measured_s=timed.seconds * scale, known=timed.known)
+
+
+def _link(op: Op, hardware: Hardware) -> float | None:
+    """Byte/s, one direction, of the part's fastest link for an op that moves bytes over one; None without."""
+    rates = [link.per_direction.value for link in hardware.links if link.per_direction is not None]
+    return max(rates, default=None) if op.traffic.link else None
 
 
 def _roof(op: Op, hardware: Hardware, dtype: DType) -> Roof:

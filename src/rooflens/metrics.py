@@ -26,7 +26,7 @@ class PhaseMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Of a whole scenario: seconds, tokens per second, bytes; None where there is no decode phase.
+    """Of a whole scenario: seconds, tokens per second, bytes; None where the phase that it is of did not run.
 
     ttft_s: time of prefill, measured or at the floor (service time: no queue). tpot_s: of the decode step.
     tokens_per_s: generated tokens per second of that step. e2e_s: prefill and output - 1 such steps.
@@ -34,11 +34,11 @@ class Metrics:
     of the batch at its longest.
     """
 
-    ttft_s: Count
+    ttft_s: Count | None
     tpot_s: Count | None
     tokens_per_s: Count | None
-    prefill_tokens_per_s: Count
-    e2e_s: Count
+    prefill_tokens_per_s: Count | None
+    e2e_s: Count | None
     weight_bytes: int
     kv_cache_bytes: Count
     state_bytes: Count
@@ -62,7 +62,6 @@ def profile_metrics(profile: Profile) -> Metrics:
     """Metrics of the scenario of `profile`: over measured times, or all at the serial floor."""
     prefill = _phase(profile, PhaseKind.PREFILL)
     decode = _phase(profile, PhaseKind.DECODE)
-    assert prefill is not None
     scenario, precision = profile.scenario, profile.scenario.precision
     tpot = decode.time_s if decode else None
     held = scenario.longest_context
@@ -73,11 +72,11 @@ def profile_metrics(profile: Profile) -> Metrics:
     if profile.model.tower is not None and (is_array(images) or images):
         weights += int(precision.kept.bytes_of(profile.model.tower.params))
     return Metrics(
-        ttft_s=prefill.time_s,
+        ttft_s=None if prefill is None else prefill.time_s,
         tpot_s=tpot,
         tokens_per_s=scenario.batch / tpot if tpot is not None else None,
-        prefill_tokens_per_s=phase_metrics(prefill).tokens_per_s,
-        e2e_s=prefill.time_s + (scenario.output - 1) * (0.0 if tpot is None else tpot),
+        prefill_tokens_per_s=None if prefill is None else phase_metrics(prefill).tokens_per_s,
+        e2e_s=None if prefill is None else prefill.time_s + (scenario.output - 1) * (0.0 if tpot is None else tpot),
         weight_bytes=weights,
         kv_cache_bytes=cache,
         state_bytes=states,

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from rooflens.core.scenario import AttentionFlops
 from rooflens.errors import InputError
 from rooflens.sources.kineto import read_kineto, read_references
-from rooflens.sources.kineto_file import read_events
+from rooflens.sources.kineto_file import read_events, read_trace
 from tests.sources.kineto_traces import kernel, launch, mm, near, op, read, shaped, span, written
 
 GOOD = json.dumps({"traceEvents": [span("decode", 0, 100), mm(10, 40)]}).encode()
@@ -78,13 +78,13 @@ def test_gzip_is_known_by_its_bytes_not_its_name(tmp_path: Path) -> None:
     assert phase.busy_s == near(40e-6)
 
 
-def test_a_trace_of_more_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rooflens.sources.kineto_file.LONGEST", len(GOOD) - 1)
+def test_a_trace_of_more_than_the_limit(tmp_path: Path) -> None:
     for data in (GOOD, gzip.compress(GOOD)):
         path = tmp_path / "trace.json"
         path.write_bytes(data)
+        assert read_trace(path, len(GOOD)).dropped == 0
         with pytest.raises(InputError, match="more than"):
-            read_events(path)
+            read_trace(path, len(GOOD) - 1)
 
 
 def test_only_complete_events_are_read(tmp_path: Path) -> None:

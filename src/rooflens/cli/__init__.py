@@ -19,13 +19,25 @@ _LONGEST = 1200
 COMMANDS = {
     "profile": "Run a model for real: measure prefill and decode under this machine's ceilings.",
     "predict": "Predict prefill and decode of a model on an accelerator.",
+    "import": "Read a trace of another profiler: the same profile as of a run here.",
     "model": "Print the facts of a model: parameters, layers, weight and KV bytes.",
     "gpu": "List the accelerators, or print one with each number's source.",
+    "watch": "Watch a server (vLLM, SGLang) by its metrics: where it sits under the roofs now.",
     "ceilings": "Measure what this machine itself reaches, and keep it.",
     "explain": "Explain the roofline model: a 30-second revision and a glossary.",
+    "command": "Print, or run, the line that records a run with a vendor's profiler.",
     "place": "Put any FLOP and byte count under a roof.",
 }
 """Commands with their one-line help, so that `--help` imports none of them."""
+
+
+_MODULES = {"import": "import_file"}
+"""Modules of commands whose names are words of the language."""
+
+
+def module_of(command: str) -> str:
+    """The module in which the command of that name is."""
+    return f"rooflens.cli.{_MODULES.get(command, command)}"
 
 
 class LazyGroup(click.Group):
@@ -39,7 +51,7 @@ class LazyGroup(click.Group):
         """The command `cmd_name`, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"rooflens.cli.{cmd_name}").command
+        command: click.Command = import_module(module_of(cmd_name)).command
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -28,6 +28,8 @@ class OpKind(str, Enum):
     INDEXER = "indexer"
     POINTWISE = "pointwise"
     REDUCTION = "reduction"
+    COLLECTIVE = "collective"
+    SAMPLING = "sampling"
     OTHER = "other"
 
     def __str__(self) -> str:

@@ -11,10 +11,15 @@ from rooflens.errors import InputError
 
 
 class PhaseKind(str, Enum):
-    """What a forward pass does."""
+    """What a forward pass does: reads prompts, gives one more token to each sequence, or both at once.
+
+    STEP is a pass, or several, of which a recording does not tell what they do.
+    """
 
     PREFILL = "prefill"
     DECODE = "decode"
+    CHUNKED_PREFILL = "chunked_prefill"
+    STEP = "step"
 
     def __str__(self) -> str:
         return self.value

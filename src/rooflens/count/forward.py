@@ -39,7 +39,7 @@ def kernels(
     """
     setting = Setting(phase, precision, conventions)
     for step, count in plan(model, conventions.fusion, images=setting.has_images).items():
-        for op in _count(step, setting):
+        for op in count_step(step, setting):
             yield step, setting, op.times(count)
     if model.tower is not None and setting.has_images and phase.kind is PhaseKind.PREFILL:
         yield from _vision(model.tower, setting)
@@ -49,11 +49,12 @@ def _vision(tower: Tower, setting: Setting) -> Iterator[tuple[Step, Setting, Op]
     """The vision encoder's kernels: over patches, then over the image tokens that they become."""
     for planned, inner in tower_steps(tower, setting):
         for step, count in planned.items():
-            for op in _count(step, inner):
+            for op in count_step(step, inner):
                 yield step, inner, as_vision(op.times(count))
 
 
-def _count(step: Step, setting: Setting) -> Iterable[Op]:
+def count_step(step: Step, setting: Setting) -> Iterable[Op]:
+    """The ops of one kernel of the plan, each as it runs once."""
     match step:
         case steps.Attend(name, layer) if setting.eager:
             return eager_attention(name, layer, setting)

@@ -193,7 +193,7 @@ def plan(model: ModelSpec, fusion: Fusion, *, images: bool = False) -> dict[Step
         steps[Normalise(model.embedding_norm)] += 1
     for linear in (*model.inputs, *model.table_projections):
         steps[Projection(linear.name, (linear,))] += 1
-    mixed = len(_reaches(model)) > 1
+    mixed = is_mixed(model)
     for layer in model.layers:
         if not images and any(isinstance(block, CrossAttention) for block in layer.blocks):
             continue
@@ -203,6 +203,11 @@ def plan(model: ModelSpec, fusion: Fusion, *, images: bool = False) -> dict[Step
         steps[Normalise(model.final_norm)] += 1
     steps[Head(model.head)] += 1
     return dict(steps)
+
+
+def is_mixed(model: ModelSpec) -> bool:
+    """Whether the attention of `model` has several reaches, which tables then name."""
+    return len(_reaches(model)) > 1
 
 
 def _reaches(model: ModelSpec) -> set[Reach]:
@@ -222,12 +227,13 @@ def layer_steps(layer: Layer, hidden: int, fusion: Fusion, mixed: bool) -> Itera
     for norm in after:
         yield Normalise(norm, adds_residual=fused and norm is after[-1])
     for block in layer.blocks:
-        yield from _block_steps(block, layer, fusion, mixed)
+        yield from block_steps(block, layer, fusion, mixed)
         if not fused and not streams:
             yield AddResidual("residual_add", hidden)
 
 
-def _block_steps(block: Block, layer: Layer, fusion: Fusion, mixed: bool) -> Iterator[Step]:
+def block_steps(block: Block, layer: Layer, fusion: Fusion, mixed: bool) -> Iterator[Step]:
+    """The kernels of one block of `layer`; `mixed` where the model's attention has several reaches."""
     yield from projections(layer.stored(block.linears), fusion)
     for norm in block.norms:
         yield Normalise(norm)

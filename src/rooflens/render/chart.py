@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rooflens.core.profile import Profile
-from rooflens.core.scenario import PhaseKind
 from rooflens.render.chart_data import FLOOR, KERNEL, PHASE, Mark, floor_marks, kernel_marks, phase_marks, single
 from rooflens.render.chart_frame import LINE_PX, Frame, wrap
 from rooflens.render.chart_labels import AREA_PX, LEAST_AREA_PX, PHASE_AREA_PX, fade
 from rooflens.render.chart_layout import Content, labels
 from rooflens.render.chart_notes import description, foot_notes, phase_names, scenario_notes, title
 from rooflens.render.chart_roofs import RoofLine, position, roof_layers, roof_lines, zone_layers
-from rooflens.render.palette import config
+from rooflens.render.palette import config, phase_domain
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 """Names the language of the specification; nothing is loaded from it."""
@@ -126,7 +125,7 @@ def _kernels(frame: Frame, phases: list[str], *, params: list[dict[str, Any]], r
             "color": {
                 "field": "phase",
                 "type": "nominal",
-                "scale": {"domain": [str(kind) for kind in PhaseKind]},
+                "scale": {"domain": phase_domain(phases)},
                 "title": "phase",
                 "legend": {**legend, "values": phases},
             },

@@ -140,11 +140,11 @@ class PhaseDocument(msgspec.Struct, frozen=True):
 class MetricsDocument(msgspec.Struct, frozen=True):
     """Serving metrics: measured, or at the floor where nothing ran; null where there is no decode phase."""
 
-    ttft_s: float
+    ttft_s: float | None
     tpot_s: float | None
     tokens_per_s: float | None
-    prefill_tokens_per_s: float
-    e2e_s: float
+    prefill_tokens_per_s: float | None
+    e2e_s: float | None
     weight_bytes: int
     kv_cache_bytes: float
     state_bytes: float

@@ -170,11 +170,11 @@ def _op(point: Point, total_s: float) -> OpDocument:
 def _metrics(profile: Profile) -> MetricsDocument:
     m = profile_metrics(profile)
     return MetricsDocument(
-        ttft_s=float(m.ttft_s),
-        tpot_s=None if m.tpot_s is None else float(m.tpot_s),
-        tokens_per_s=None if m.tokens_per_s is None else float(m.tokens_per_s),
-        prefill_tokens_per_s=float(m.prefill_tokens_per_s),
-        e2e_s=float(m.e2e_s),
+        ttft_s=_known(m.ttft_s),
+        tpot_s=_known(m.tpot_s),
+        tokens_per_s=_known(m.tokens_per_s),
+        prefill_tokens_per_s=_known(m.prefill_tokens_per_s),
+        e2e_s=_known(m.e2e_s),
         weight_bytes=m.weight_bytes,
         kv_cache_bytes=number(m.kv_cache_bytes),
         state_bytes=number(m.state_bytes),
@@ -245,6 +245,10 @@ def _provenance(profile: Profile) -> list[SourceDocument]:
     ]
     config = SourceDocument("model shape", profile.model.architecture, "config", profile.model.source, "")
     return [*rows, config]
+
+
+def _known(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _finite(value: Any) -> float | None:

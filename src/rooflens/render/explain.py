@@ -99,6 +99,8 @@ def _serving(profile: Profile) -> Iterator[str]:
 def serving_formulas(profile: Profile) -> Iterator[Formula]:
     """Tokens per second, end-to-end time and memory, as formulas."""
     metrics, scenario = profile_metrics(profile), profile.scenario
+    assert metrics.ttft_s is not None
+    assert metrics.e2e_s is not None
     batch, output = int(scenario.batch), int(scenario.output)
     ttft = duration(metrics.ttft_s)
     if metrics.tpot_s is not None and metrics.tokens_per_s is not None:

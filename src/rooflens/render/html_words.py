@@ -12,6 +12,8 @@ from rooflens.render.measured_words import SHAPES, SLOW, nearest_kernel
 PASSES = {
     PhaseKind.PREFILL: "Prefill is the pass over the whole prompt; it ends with the first token.",
     PhaseKind.DECODE: "Decode is one step: one more token for each sequence, with all earlier ones in the cache.",
+    PhaseKind.CHUNKED_PREFILL: "Chunked prefill is a pass over pieces of prompts and single tokens of other sequences.",
+    PhaseKind.STEP: "What this pass does is not told by the recording.",
 }
 BYTES = {
     "weights": "weights",

@@ -6,8 +6,11 @@ against blue, darkened to 4.5:1 on white) and in a print without colour.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from rooflens.core.scenario import PhaseKind
 
 FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 """Three fonts of the same metrics: widths measured with one hold for the others, on a screen and in a PDF."""
@@ -18,7 +21,7 @@ TEXT_PX = 12
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of one theme: `ink` for text, `muted` for what may recede, and one colour for each phase."""
+    """Colours of one theme: `ink` for text, `muted` for what may recede, one for each phase and two for others."""
 
     background: str
     ink: str
@@ -27,10 +30,11 @@ class Theme:
     shade: str
     prefill: str
     decode: str
+    others: tuple[str, str]
 
 
-LIGHT = Theme("#ffffff", "#1b1f24", "#565e68", "#e4e7eb", "#8a94a0", "#b84a00", "#0b4fa0")
-DARK = Theme("#14171c", "#eceff3", "#a7b0bb", "#2c323a", "#8a94a0", "#ffab5c", "#6cb4ff")
+LIGHT = Theme("#ffffff", "#1b1f24", "#565e68", "#e4e7eb", "#8a94a0", "#b84a00", "#0b4fa0", ("#1f7a4d", "#7a3fa0"))
+DARK = Theme("#14171c", "#eceff3", "#a7b0bb", "#2c323a", "#8a94a0", "#ffab5c", "#6cb4ff", ("#7fd1a3", "#c79bf2"))
 
 
 def config(*, dark: bool = False, narrow: bool = False) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def config(*, dark: bool = False, narrow: bool = False) -> dict[str, Any]:
         "font": FONT,
         "padding": 8,
         "view": {"stroke": None},
-        "range": {"category": [theme.prefill, theme.decode]},
+        "range": {"category": [theme.prefill, theme.decode, *theme.others]},
         "axis": _axis(theme),
         "legend": _legend(theme, narrow),
         "title": {
@@ -57,6 +61,12 @@ def config(*, dark: bool = False, narrow: bool = False) -> dict[str, Any]:
         },
         "style": _styles(theme),
     }
+
+
+def phase_domain(phases: Sequence[str]) -> list[str]:
+    """What the colours of the theme stand for: always prefill and decode, then what else is among `phases`."""
+    always = [str(PhaseKind.PREFILL), str(PhaseKind.DECODE)]
+    return always + [str(kind) for kind in PhaseKind if str(kind) in phases and str(kind) not in always]
 
 
 def _axis(theme: Theme) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rooflens.metrics import phase_metrics
 from rooflens.render.chart import DECADE, SCHEMA
 from rooflens.render.chart_data import clean
 from rooflens.render.figures import figure, percent
-from rooflens.render.palette import config
+from rooflens.render.palette import config, phase_domain
 from rooflens.render.table_rows import COLOURS
 from rooflens.units import si
 
@@ -149,7 +149,7 @@ def _roof(line: list[dict[str, float]], x_domain: tuple[float, float], y_domain:
 def _phases(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A line and its points for each batch of each phase, larger points for longer prompts, named at its end."""
     place = {"x": {"field": "x", "type": "quantitative"}, "y": {"field": "y", "type": "quantitative"}}
-    domain = [str(kind) for kind in PhaseKind]
+    domain = phase_domain([row["phase"] for row in rows])
     colour = {"field": "phase", "type": "nominal", "scale": {"domain": domain}, "title": None}
     shared = {**place, "color": colour, "detail": {"field": "batch"}}
     data = {"data": {"values": rows}}

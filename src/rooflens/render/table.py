@@ -135,9 +135,11 @@ def _metrics_line(document: ProfileDocument) -> str:
     if m.tpot_s is not None and m.tokens_per_s is not None:
         decode = f"TPOT {si(m.tpot_s, 's')}, {figure(m.tokens_per_s)} tokens/s generated"
     state = f", state {si(m.state_bytes, 'B')}" if m.state_bytes else ""
+    first = "" if m.ttft_s is None else f"TTFT {si(m.ttft_s, 's')} (no queue), "
+    whole = "" if m.e2e_s is None else f", end to end {si(m.e2e_s, 's')}"
     start = "Measured" if any(phase.measured for phase in document.phases) else "At the floor"
     return (
-        f"{start}: TTFT {si(m.ttft_s, 's')} (no queue), {decode}, end to end {si(m.e2e_s, 's')}; "
+        f"{start}: {first}{decode}{whole}; "
         f"weights {si(m.weight_bytes, 'B')}, KV cache at the end {si(m.kv_cache_bytes, 'B')}{state}"
     )
 

@@ -15,6 +15,7 @@ from rooflens.core.op import DType, GemmShape, Op, OpKind, PointwiseShape, Traff
 from rooflens.core.scenario import AttentionFlops
 from rooflens.core.timed import MODULE_RANGE, TimedOp, TimedPhase
 from rooflens.errors import InputError
+from rooflens.sources.kernel_names import kernel_class, short_name
 from rooflens.sources.kineto_file import read_events
 from rooflens.sources.kineto_gpu import KERNELS, Gpu, Piece
 from rooflens.sources.kineto_tree import RANGES, Node, forest
@@ -51,7 +52,7 @@ def read_kineto(
     events, phases = read_events(path), tuple(phases)
     roots = forest(events, convention)
     gpu = Gpu.of(roots, [event for event in events if event.category in KERNELS])
-    found = [_phase(_ranges(roots, name), gpu, (references or {}).get(name, ())) for name in phases]
+    found = [timed_phase(ranges_named(roots, name), gpu, (references or {}).get(name, ())) for name in phases]
     if not any(found):
         named = sorted({event.name for event in events if event.category in RANGES})[:5]
         has = f"its ranges are {', '.join(named)}" if named else "it has no ranges"
@@ -65,7 +66,7 @@ def read_references(path: Path, phase: str, *, convention: AttentionFlops) -> li
     Raises:
         InputError: no trace of PyTorch's profiler.
     """
-    ranges = _ranges(forest(read_events(path), convention), phase)
+    ranges = ranges_named(forest(read_events(path), convention), phase)
     return [Reference(node.name, _module(node), node.op) for range_ in ranges[:1] for node in _working(range_)]
 
 
@@ -75,7 +76,7 @@ def _module(node: Node) -> str:
     return next((name.removeprefix(MODULE_RANGE) for name in ranges if name.startswith(MODULE_RANGE)), "")
 
 
-def _ranges(roots: Sequence[Node], name: str) -> list[Node]:
+def ranges_named(roots: Sequence[Node], name: str) -> list[Node]:
     """The ranges that are named `name`, in order of time; one inside another of that name is part of it."""
     found = [n for root in roots for n in root.inside() if n.event.name == name and n.event.category in RANGES]
     mine = {id(node) for node in found}
@@ -90,7 +91,7 @@ def _working(range_: Node) -> Iterator[Node]:
             yield node
 
 
-def _phase(ranges: Sequence[Node], gpu: Gpu, references: Sequence[Reference]) -> TimedPhase | None:
+def timed_phase(ranges: Sequence[Node], gpu: Gpu, references: Sequence[Reference] = ()) -> TimedPhase | None:
     """The mean pass of `ranges`; on a GPU it ends when the last kernel that it launched does."""
     if not ranges:
         return None
@@ -135,6 +136,11 @@ def _label(node: Node, module: str) -> str:
     return f"{short}.{name}" if short else name
 
 
+def label_of(node: Node) -> str:
+    """What an op is called where no module is known: a product by its sizes."""
+    return _label(node, "")
+
+
 def _grouped(pieces: Sequence[Piece], modules: Mapping[int, str]) -> list[tuple[str, str, list[Piece]]]:
     """(name, module, pieces) of those of one name, module and dtype together, in order of their first."""
     groups: dict[tuple[str, str, str], tuple[str, str, list[Piece]]] = {}
@@ -155,8 +161,8 @@ def _per_pass(group: tuple[str, str, list[Piece]], passes: int) -> TimedOp:
     ops = [node.op for node in nodes if node.op is not None]
     if not ops:
         count = max(1, round(len(pieces) / passes))
-        nothing = PointwiseShape(0, 0, 0)
-        op = Op(label, OpKind.OTHER, DType.FP32, 0, 0, Traffic(), nothing, count)
+        name, kind = (label, OpKind.OTHER) if nodes else (short_name(label), kernel_class(label))
+        op = Op(name, kind, DType.FP32, 0, 0, Traffic(), PointwiseShape(0, 0, 0), count)
         return TimedOp(op, seconds, known=False, module=module)
     traffic = Traffic.total_of([op.traffic for op in ops])
     kinds = {kind: _mean(getattr(traffic, kind), passes) for kind in Traffic.__dataclass_fields__}

@@ -6,8 +6,7 @@ Fields, from the traces of PyTorch's profiler: `ts` and `dur` in microseconds; `
 
 from __future__ import annotations
 
-import gzip
-import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import msgspec
 from rooflens.core.call import Argument, Call, Tensor
 from rooflens.core.op import DType
 from rooflens.errors import InputError
+from rooflens.sources.packed import LONGEST, unpacked
 
-LONGEST = 4 * 2**30
-"""Bytes of a trace, unpacked, at most."""
-
+_WHAT = "a trace as .json or .json.gz"
 _DTYPES = {
     "float": DType.FP32,
     "double": DType.FP64,
@@ -73,38 +71,56 @@ class Event(msgspec.Struct, frozen=True):
         return self.start + self.duration
 
 
+class Device(msgspec.Struct, frozen=True):
+    """The GPU of a trace, as its driver calls it; a trace has neither its bandwidth nor its clock."""
+
+    name: str = ""
+    multiprocessors: int | None = msgspec.field(default=None, name="numSms")
+    memory_bytes: int | None = msgspec.field(default=None, name="totalGlobalMem")
+
+
 class _File(msgspec.Struct, frozen=True):
     events: list[Event] = msgspec.field(name="traceEvents")
+    devices: list[Device] = msgspec.field(default_factory=list, name="deviceProperties")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The complete events of a trace in the order of the file, its devices, and how many events were of no use.
+
+    Nothing else is kept: host, environment and metadata of the file are never decoded.
+    """
+
+    events: list[Event]
+    devices: list[Device]
+    dropped: int
 
 
 def read_events(path: Path) -> list[Event]:
     """Return the complete events of the trace at `path`, in the order of the file.
 
     Raises:
-        InputError: it cannot be read, is no JSON, is cut short, has no traceEvents, or more than `LONGEST` bytes.
+        InputError: as `read_trace` does.
     """
-    data = _unpacked(path)
+    return read_trace(path).events
+
+
+def read_trace(path: Path, limit: int = LONGEST) -> Trace:
+    """Return what is used of the trace at `path`.
+
+    Raises:
+        InputError: it cannot be read, is no JSON, is cut short, has no traceEvents, or more than `limit` bytes.
+    """
+    data = unpacked(path, _WHAT, limit)
     try:
         file = msgspec.json.decode(data, type=_File)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as cause:
         raise InputError(
             f"{path} is no trace of PyTorch's profiler ({cause}); expected JSON with traceEvents"
         ) from cause
-    return [event for event in file.events if event.phase == "X" and event.duration >= 0]
-
-
-def _unpacked(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path, "rb") if packed else path.open("rb") as source:
-            data = source.read(LONGEST + 1)
-    except (OSError, EOFError, zlib.error) as cause:
-        reason = getattr(cause, "strerror", None) or str(cause)
-        raise InputError(f"{path} could not be read ({reason}); expected a trace as .json or .json.gz") from cause
-    if len(data) > LONGEST:
-        raise InputError(f"{path} has more than {LONGEST:,} bytes; trace fewer steps")
-    return data
+    complete = [event for event in file.events if event.phase == "X"]
+    events = [event for event in complete if event.duration >= 0]
+    return Trace(events, file.devices, len(complete) - len(events))
 
 
 def call_of(event: Event, listed: DType) -> Call | None:

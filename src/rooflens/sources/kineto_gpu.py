@@ -18,11 +18,15 @@ KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An op of one pass with what it took: a CPU op itself, or one kernel on a GPU."""
+    """An op of one pass with what it took: a CPU op itself, or one kernel on a GPU.
+
+    graph: the launch of the graph that it is a part of, None outside of any.
+    """
 
     node: Node | None
     name: str
     seconds: float
+    graph: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Gpu:
                 args = node.event.args
                 if node.event.category in LAUNCHES and args is not None and args.correlation is not None:
                     launches[args.correlation] = node
-        return cls(kernels, launches)
+        return cls(sorted(kernels, key=lambda kernel: kernel.start), launches)
 
     def launched(self, ranges: Sequence[Node]) -> Launched:
         """The kernels that were launched during `ranges`, by any thread.
@@ -76,7 +80,7 @@ class Gpu:
         for kernel, _, index in taken:
             ends[index] = max(ends[index], kernel.end)
         return Launched(
-            [Piece(_owner(launch), kernel.name, kernel.duration / 1e6) for kernel, launch, _ in taken],
+            [Piece(_owner(launch), kernel.name, kernel.duration / 1e6, _graph(launch)) for kernel, launch, _ in taken],
             wall_us=_length(_merged(zip(starts, ends, strict=True))),
             busy_us=_length(_merged((kernel.start, kernel.end) for kernel, _, _ in taken)),
         )
@@ -88,9 +92,16 @@ class Gpu:
 
 def _owner(launch: Node | None) -> Node | None:
     """The counted op around a launch; a graph's kernels have none."""
-    if launch is None or "GraphLaunch" in launch.event.name:
+    if launch is None or _graph(launch) is not None:
         return None
     return next((node for node in launch.above() if node.op is not None), None)
+
+
+def _graph(launch: Node | None) -> int | None:
+    """The correlation of a launch of a graph."""
+    if launch is None or "GraphLaunch" not in launch.event.name or launch.event.args is None:
+        return None
+    return launch.event.args.correlation
 
 
 def _merged(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
