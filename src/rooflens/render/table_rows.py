@@ -96,9 +96,21 @@ def measured_kernels(phase: PhaseDocument) -> Table:
 
 def _cells(op: OpDocument) -> tuple[Any, ...]:
     if not op.known:
-        return (op.name, "", "-", f"{op.count:,}", "-", "-", "-", _seconds(op.measured_s), "-", "-", percent(op.share))
+        return (
+            Text(op.name),
+            "",
+            "-",
+            f"{op.count:,}",
+            "-",
+            "-",
+            "-",
+            _seconds(op.measured_s),
+            "-",
+            "-",
+            percent(op.share),
+        )
     return (
-        op.name,
+        Text(op.name),
         op.dtype,
         Text(op.bound, style=COLOURS[op.bound]),
         f"{op.count:,}",
