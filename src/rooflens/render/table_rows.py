@@ -103,7 +103,7 @@ def _known(cell: _Cell) -> _Cell:
 
 
 _COLUMNS: dict[str, _Cell] = {
-    "op": lambda op: op.name,
+    "op": lambda op: Text(op.name),
     "dtype": _known(lambda op: op.dtype),
     "bound": _known(lambda op: Text(op.bound, style=COLOURS[op.bound])),
     "runs": lambda op: f"{op.count:,}",

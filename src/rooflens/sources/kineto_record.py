@@ -122,14 +122,17 @@ def _mean(steps: Sequence[Step]) -> Step | None:
 def _whole(path: Path, roots: Sequence[Node], kernels: Sequence[Event]) -> tuple[RecordedPhase, ...]:
     """All that ran as one pass, where no range tells passes apart."""
     events = kernels or [root.event for root in roots]
+    nothing = InputError(f"{path} has neither a kernel nor an op; expected a trace of a run")
     if not events:
-        raise InputError(f"{path} has neither a kernel nor an op; expected a trace of a run")
+        raise nothing
     start, end = min(event.start for event in events), max(event.end for event in events)
     frame = Node(Event(name=str(PhaseKind.STEP), phase="X", category=RANGES[0], start=start, duration=end - start))
     if not kernels:
         frame.children = list(roots)
     phase = _recorded(PhaseKind.STEP, [frame], Gpu.of(roots, kernels))
-    return (phase,) if phase is not None else ()
+    if phase is None:
+        raise nothing
+    return (phase,)
 
 
 def _notes(trace: Trace, kernels: Sequence[Event], phases: Sequence[RecordedPhase]) -> list[str]:
