@@ -15,6 +15,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,12 +68,22 @@ def events(chance: random.Random) -> list[dict[str, object]]:
     }
     launch = {"External id": number, "cbid": 211, "correlation": number}
     kernel = {
-        **{"External id": number, "queued": 0, "device": 0, "context": 1, "stream": 7, "correlation": number},
-        **{"registers per thread": 168, "shared memory": 213_248, "blocks per SM": 1.0, "warps per SM": 12.0},
-        **{"grid": [132, 1, 1], "block": [384, 1, 1], "est. achieved occupancy %": 18},
+        "External id": number,
+        "queued": 0,
+        "device": 0,
+        "context": 1,
+        "stream": 7,
+        "correlation": number,
+        "registers per thread": 168,
+        "shared memory": 213_248,
+        "blocks per SM": 1.0,
+        "warps per SM": 12.0,
+        "grid": [132, 1, 1],
+        "block": [384, 1, 1],
+        "est. achieved occupancy %": 18,
     }
 
-    def event(category: str, name: str, args: dict[str, object], thread: int) -> dict[str, object]:
+    def event(category: str, name: str, args: Mapping[str, object], thread: int) -> dict[str, object]:
         times = {"ts": round(start, 3), "dur": round(chance.uniform(1, 90), 3)}
         return {"ph": "X", "cat": category, "name": name, "pid": 4711, "tid": thread, **times, "args": args}
 

@@ -24,7 +24,7 @@ from tests.sources.mutations import mutated, seeds
 from tests.test_docs import CONFIG
 
 from rooflens.errors import RooflensError
-from rooflens.importing import import_recording, read_recording
+from rooflens.importing import Ran, import_recording, read_recording
 from rooflens.render.document import encode
 from rooflens.render.documents import profile_document
 from rooflens.sources.hardware import load_hardware
@@ -38,18 +38,18 @@ from rooflens.sources.rocprof import read_rocprof, read_rocprof_counters
 def readers(folder: Path) -> dict[str, Callable[[Path], object]]:
     """What reads a file of each format; what is a recording is placed, matched with a small model, and rendered too."""
     (folder / "config.json").write_text(CONFIG)
-    part, model = load_hardware("h100-sxm"), load_model(folder)
+    part, ran = load_hardware("h100-sxm"), Ran(load_model(folder))
 
     def kineto(path: Path) -> object:
-        return encode(profile_document(import_recording(record_kineto(path), part, model)))
+        return encode(profile_document(import_recording(record_kineto(path), part, ran)))
 
     def rocprof(path: Path) -> object:
         with contextlib.suppress(RooflensError):
             read_rocprof_counters(path)
-        return profile_document(import_recording(read_rocprof(path), part, None))
+        return profile_document(import_recording(read_rocprof(path), part, Ran()))
 
     def nsys(path: Path) -> object:
-        return profile_document(import_recording(read_nsys(path), part, model))
+        return profile_document(import_recording(read_nsys(path), part, ran))
 
     return {"kineto": kineto, "nsys": nsys, "ncu": read_ncu, "rocprof": rocprof}
 

@@ -39,7 +39,7 @@ def flops(profile: Profile) -> Counter[OpKind]:
     found: Counter[OpKind] = Counter()
     for phase in profile.phases:
         for point in phase.points:
-            found[point.op.kind] += point.op.model_flops
+            found[point.op.kind] += int(point.op.model_flops)
     return found
 
 

@@ -197,7 +197,7 @@ def test_a_ceiling_that_moved_is_replaced_and_said() -> None:
     assert part.matrix[DType.FP32].value == 80e9
     assert part.matrix[DType.FP32].spread == 0.375
     assert part.matrix[DType.FP32].provenance.kind == "measured"
-    assert "in place of the stored 1e+11" in part.matrix[DType.FP32].provenance.note
+    assert "in place of the kept 100 GFLOP" in part.matrix[DType.FP32].provenance.note
     assert part.matrix[DType.BF16] == measured_part().matrix[DType.BF16]
     assert part.memory.bandwidth is not None
     assert part.memory.bandwidth.value == 24e9
