@@ -56,7 +56,7 @@ def test_a_page(replay: Path) -> None:
     page = replay.parent / "page.html"
     assert run("import", str(replay), "--model", str(replay.parent), "--html", str(page)).returncode == 0
     assert "down_proj" in page.read_text()
-    assert "of one file" in refused("import", str(replay), str(replay), "--html", str(page))
+    assert "of one profile" in refused("import", str(replay), str(replay), "--html", str(page))
     assert "--json and --csv" in refused("import", str(replay), "--json", "--csv")
 
 
