@@ -69,7 +69,7 @@ def chart(profile: Profile, *, dark: bool = False, width: int = 900, height: int
             **({"floors": [mark.row() for mark in floors]} if floors else {}),
         },
         "layer": _layers(frame, Content(profile, kernels, phases, roofs, narrow), foot),
-        "config": config(dark=dark, narrow=narrow),
+        "config": config(dark=dark, narrow=narrow, phases=len(phase_domain(phase_names(profile)))),
     }
 
 

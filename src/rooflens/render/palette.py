@@ -37,10 +37,10 @@ LIGHT = Theme("#ffffff", "#1b1f24", "#565e68", "#e4e7eb", "#8a94a0", "#b84a00", 
 DARK = Theme("#14171c", "#eceff3", "#a7b0bb", "#2c323a", "#8a94a0", "#ffab5c", "#6cb4ff", ("#7fd1a3", "#c79bf2"))
 
 
-def config(*, dark: bool = False, narrow: bool = False) -> dict[str, Any]:
+def config(*, dark: bool = False, narrow: bool = False, phases: int = 2) -> dict[str, Any]:
     """The Vega-Lite `config` of a theme; every mark of the chart takes its look from a style in it.
 
-    narrow: legends stand below each other.
+    narrow: legends stand below each other. phases: how many colours are needed, those of prefill and decode first.
     """
     theme = DARK if dark else LIGHT
     return {
@@ -48,7 +48,7 @@ def config(*, dark: bool = False, narrow: bool = False) -> dict[str, Any]:
         "font": FONT,
         "padding": 8,
         "view": {"stroke": None},
-        "range": {"category": [theme.prefill, theme.decode, *theme.others]},
+        "range": {"category": [theme.prefill, theme.decode, *theme.others][:phases]},
         "axis": _axis(theme),
         "legend": _legend(theme, narrow),
         "title": {
