@@ -34,7 +34,7 @@ test-audit: $(VENV)/.ready-dev  ## hold the counts against the reference framewo
 test-llamacpp: $(VENV)/.ready-llamacpp  ## run a small model in llama.cpp (extra llamacpp, which pip may compile)
 	$(BIN)/python -m pytest -m llamacpp tests/live
 
-test-gpu: $(VENV)/.ready-audit  ## run a model, measure ceilings and print a table on this machine's GPU (10 minutes at most)
+test-gpu: $(VENV)/.ready-dev  ## run a model, measure ceilings and print a table on this machine's GPU (10 minutes at most)
 	ROOFLENS_CHECK_PYTHON=$(BIN)/python scripts/gpu_check.sh
 
 $(VENV)/bin/python:
