@@ -21,7 +21,7 @@ from rooflens.render.documents import profile_document
 from rooflens.render.html import html
 from tests.sources.kineto_traces import kernel, launch, near, span
 from tests.sources.nsys_files import two_phases
-from tests.sources.replays import replayed, trace
+from tests.sources.replays import DECODE, replayed, trace
 from tests.sources.shared import traces
 from tests.test_docs import CONFIG
 
@@ -62,6 +62,12 @@ def test_a_replayed_step_has_the_flop_of_its_model(tmp_path: Path) -> None:
     assert phase.measured.traced.wall_s == near(340e-6)
     assert phase.predicted is not None
     assert "11 of 11 products and attentions" in " ".join(finding.text for finding in profile.findings)
+
+
+@pytest.mark.parametrize(("name", "said"), [("step[DECODE bs=4]", True), (DECODE, False)])
+def test_cached_tokens_that_the_annotation_leaves_out_are_said(tmp_path: Path, name: str, said: bool) -> None:
+    profile = only(load([trace(tmp_path / "t.json", replayed(name=name))], model=small(tmp_path)))
+    assert any("cached tokens of each sequence" in finding.text for finding in profile.findings) is said
 
 
 def test_without_a_model_kernels_have_classes_and_no_flop(tmp_path: Path) -> None:

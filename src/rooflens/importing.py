@@ -99,7 +99,7 @@ def import_recording(recording: Recording, hardware: Hardware, ran: Ran) -> Prof
     for recorded in recording.phases:
         phase = Phase(recorded.kind, _batch(recorded))
         timed, note = _matched(recorded, phase, ran, precision)
-        said += note
+        said += [*note, *_unsaid(recorded)]
         predicted = _predicted(recorded, phase, model, (hardware, precision, conventions))
         measured = Measurement((timed.wall_s,), timed, instrumented=True)
         phases.append(place_measured(phase, measured, hardware, precision.compute, predicted=predicted))
@@ -169,6 +169,21 @@ def _sizes(recorded: RecordedPhase) -> Batch | None:
     shapes = (timed.op.shape for timed in recorded.timed.ops)
     shape = next((shape for shape in shapes if isinstance(shape, AttentionShape)), None)
     return None if shape is None else Batch(int(shape.sequences), int(shape.q_tokens), int(shape.kv_tokens))
+
+
+def _unsaid(recorded: RecordedPhase) -> list[Finding]:
+    """That attention is counted without cached tokens, where the annotation does not say which it reads."""
+    step = recorded.step
+    if step is None or (step.kv_tokens is not None and not (step.context and step.generation)):
+        return []
+    return [
+        Finding(
+            "warning",
+            str(recorded.kind),
+            "the annotation does not give the cached tokens of each sequence; where kernels have no shapes, attention "
+            "and KV cache are counted as if none were cached, which is too few",
+        )
+    ]
 
 
 def _of_step(step: Step) -> Batch | None:
